@@ -141,6 +141,15 @@ def test_hooks_are_gone_after_a_trace_even_after_an_error(model):
     assert all(not m._forward_hooks and not m._forward_pre_hooks for m in model.modules())
 
 
+def test_a_call_that_failed_does_not_spoil_the_paths_of_the_next(model):
+    with trace(model) as ledger:
+        with pytest.raises(ValueError, match="does not broadcast"):
+            model.decode(TGT, model.encode(SRC), SRC[:, :3])
+        model(SRC, TGT)
+    assert [entry.path for entry in ledger if entry.name == "src"] == ["", ""]
+    assert ledger["decoder.layers.1.cross_attention/weights"].shape == (3, 3, 5, 7)
+
+
 def test_each_call_of_the_model_is_a_step_with_sizes_of_its_own(model):
     with trace(model) as ledger:
         model(SRC, TGT)

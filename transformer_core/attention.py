@@ -60,15 +60,17 @@ def attend(
 def masked_softmax(
     scores: Float[Tensor, "*b q k"], allowed: Tensor | None, fill: str = "exclude"
 ) -> Float[Tensor, "*b q k"]:
-    """exp(s) / Σ exp(s), both over the allowed keys only (section 3.2.3: masked out by setting to -∞).
+    """exp(s) / Σ exp(s), over the allowed keys only (section 3.2.3: the others are set to -∞ before the softmax).
 
-    A query without any visible key has no softmax: 0 / 0. ``exclude`` gives it weights 0. Its scores are left alone
-    before the softmax and its weights set to 0 after it, so no NaN arises that a gradient could pick up.
-    The other fills are what is often written instead, kept so that one can see what they do with such a row:
-    ``-inf`` gives NaN, ``finfo_min`` and ``-1e9`` give attention to padding.
+    The highest score is taken off first, which changes no quotient and lets no exponential overflow; one of the
+    exponentials is then exp(0) = 1. So the sum is below 1 for one kind of row only, a query without any visible key,
+    and raising it to 1 gives that row weights 0 / 1 = 0, forward and backward finite, and touches no other.
 
-    >>> masked_softmax(torch.zeros(1, 3), torch.tensor([True, True, False])).tolist()
-    [[0.5, 0.5, 0.0]]
+    This is the fill ``exclude``. The others are what is often written instead, kept so that one can see what they do
+    with such a row: ``-inf`` gives NaN, ``finfo_min`` and ``-1e9`` give attention to padding.
+
+    >>> masked_softmax(torch.zeros(2, 3), torch.tensor([[True, True, False], [False, False, False]])).tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
 
     Raises:
         ValueError: ``fill`` is unknown, or -1e9 does not fit the dtype.
@@ -78,9 +80,10 @@ def masked_softmax(
     if allowed is None:
         return scores.softmax(dim=-1)
     if fill == "exclude":
-        sees_a_key = allowed.any(dim=-1, keepdim=True)
-        hidden = ~allowed & sees_a_key
-        return scores.masked_fill(hidden, -math.inf).softmax(dim=-1).masked_fill(~sees_a_key, 0.0)
+        visible = scores.masked_fill(~allowed, -math.inf)
+        highest = visible.detach().amax(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
+        exps = (visible - highest).exp()
+        return exps / exps.sum(dim=-1, keepdim=True).clamp(min=1.0)
     lowest = torch.finfo(scores.dtype).min
     if fill == "-1e9" and lowest > -1e9:
         dtype = str(scores.dtype).removeprefix("torch.")

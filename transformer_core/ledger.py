@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, no_type_check
+from typing import Any, NamedTuple, no_type_check
 
 import torch
 from torch import Tensor, nn
@@ -40,8 +40,7 @@ class ShapeError(ValueError):
         self.ledger = ledger
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """The line that recorded a tensor."""
 
     file: str
@@ -160,18 +159,22 @@ class Ledger:
             self._new_step_if_seen(name)
         self._seen.add(self._calls[0][0] if self._calls else name)
         path, local_sizes = self._calls[-1] if self._calls else ("", {})
-        letters = tuple(axes.split())
-        where = f"{path}/{name}" if path else name
-        noted = f"{where}: noted as ({', '.join(letters)}) with shape {tuple(value.shape)}"
-        if len(letters) != value.dim():
-            raise ShapeError(f"{noted}; {len(letters)} axes were named, the tensor has {value.dim()}", self)
-        for letter, size in zip(letters, value.shape, strict=True):
-            known = (self.sizes if letter[0].isupper() else local_sizes).setdefault(letter, size)
+        value = value.detach() if value.requires_grad else value
+        entry = Entry(len(self.entries), self._step, path, name, tuple(axes.split()), value, source)
+        if len(entry.axes) != value.dim():
+            raise self._shape_error(entry, f"{len(entry.axes)} axes were named, the tensor has {value.dim()}")
+        for axis, size in zip(entry.axes, value.shape, strict=True):
+            known = (self.sizes if axis[0].isupper() else local_sizes).setdefault(axis, size)
             if known != size:
-                raise ShapeError(f"{noted}; {letter} is {size} here but {known} before", self)
-        self.entries.append(Entry(len(self.entries), self._step, path, name, letters, value.detach(), source))
+                raise self._shape_error(entry, f"{axis} is {size} here but {known} before")
+        self.entries.append(entry)
+
+    def _shape_error(self, entry: Entry, what: str) -> ShapeError:
+        return ShapeError(f"{entry.key}: noted as ({', '.join(entry.axes)}) with shape {entry.shape}; {what}", self)
 
     def _enter(self, path: str) -> None:
+        if not path:
+            self._calls.clear()  # calls that ended in an error never left
         if not self._calls:
             self._new_step_if_seen(path)
         self._calls.append((path, {}))
@@ -229,8 +232,10 @@ def trace(model: nn.Module) -> Iterator[Ledger]:
 
     handles = []
     for path, module in model.named_modules():
+        if type(module).__module__.startswith("torch."):  # a Linear or a LayerNorm notes nothing
+            continue
         handles.append(module.register_forward_pre_hook(enter(path)))
-        handles.append(module.register_forward_hook(leave, always_call=True))
+        handles.append(module.register_forward_hook(leave))
     token = _open_ledger.set(ledger)
     try:
         yield ledger

@@ -1,0 +1,41 @@
+"""The benchmarks compare what they say they compare; their figures are not tested."""
+
+import pytest
+import torch
+
+from benchmarks.__main__ import config, padded_batch
+from benchmarks.peers import TorchTransformer, core_without_notes
+from benchmarks.timing import cpu_seconds, ratio
+from transformer_core.ledger import trace
+from transformer_core.model import build
+
+
+def test_the_copy_without_notes_computes_the_same_and_records_nothing():
+    src, tgt = padded_batch("tiny")
+    bare, model = core_without_notes().build(config("tiny")).eval(), build(config("tiny")).eval()
+    with trace(bare) as ledger:
+        out = bare(src, tgt)
+    assert len(ledger) == 0
+    assert torch.equal(out, model(src, tgt))
+
+
+@pytest.mark.parametrize("size", ["tiny", "classroom"])
+def test_both_sides_have_the_same_number_of_parameters(size):
+    ours, theirs = build(config(size)), TorchTransformer(config(size))
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
+
+
+@pytest.mark.parametrize("size", ["tiny", "classroom"])
+def test_the_batch_is_padded_on_the_right_and_never_empty(size):
+    for tokens in padded_batch(size):
+        real = tokens.ne(0)
+        assert real[:, 0].all() and not real.all()
+        assert (real.long().diff(dim=1) <= 0).all()
+
+
+def test_a_ratio_is_a_over_b():
+    slow, fast = (lambda: sum(range(20_000))), (lambda: sum(range(2_000)))
+    measured = ratio(slow, fast, rounds=7, least=0.002)
+    assert measured.low <= measured.median <= measured.high
+    assert measured.median > 3 and measured.a_ms > measured.b_ms
+    assert cpu_seconds(slow, 3) > 0
