@@ -127,7 +127,8 @@ def training(size: str, rounds: int) -> None:
         return step
 
     ours, theirs = step_of(build(config(size, 0.1))), step_of(TorchTransformer(config(size, 0.1)))
-    report(f"{size}: training step / torch.nn.Transformer", ratio(ours, theirs, rounds), f"<= {TRAINING_TARGET[size]:.2f}")
+    measured = ratio(ours, theirs, rounds)
+    report(f"{size}: training step / torch.nn.Transformer", measured, f"<= {TRAINING_TARGET[size]:.2f}")
 
 
 def main() -> int:

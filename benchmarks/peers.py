@@ -14,7 +14,7 @@ from transformer_core.positions import sinusoidal
 
 
 class TorchTransformer(nn.Module):
-    """torch.nn.Transformer between the same embeddings, positions and output layer as ours; padding and causal masks."""
+    """torch.nn.Transformer between the same embeddings, positions and output layer as ours, with the same masks."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

@@ -1,0 +1,1 @@
+"""Set-up of a fresh machine: the virtual environment and the browser of the tests. Standard library only."""
