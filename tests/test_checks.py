@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from explorer import words
 from transformer_core import attention
 from transformer_core.batches import Batch, make_batch
-from transformer_core.checks import CHECKS, NUMERICS, STRUCTURE, CheckResult, Finding, run_checks
+from transformer_core.checks import CHECKS, NUMERICS, STRUCTURE, CheckResult, Finding, examine, run_checks
 from transformer_core.config import DataConfig, MaskConfig, ModelConfig
 from transformer_core.ledger import trace
 from transformer_core.model import Transformer, build
@@ -287,6 +287,25 @@ def test_shapes_convicts_an_axis_that_changes_its_size() -> None:
     assert not result.passed and result.sentence == "stops"
     assert "F is 19 here but 17 before" in result.finding
     assert all(each.level == STRUCTURE for each in results.values()), "no number behind the break is judged"
+
+
+def test_shapes_convicts_a_ledger_that_ends_too_early() -> None:
+    model, batch = case()
+    ledger = _ledger(model, batch)
+    del ledger.entries[40:]
+    results = {result.name: result for result in run_checks(model, batch, ledger)}
+    assert not results["shapes"].passed and "logits was not recorded" in results["shapes"].finding
+    assert all(result.level == STRUCTURE for result in results.values())
+
+
+def test_examine_gives_the_ledger_with_the_verdicts() -> None:
+    model, batch = case()
+    ledger, results = examine(model, batch)
+    assert ledger.keys() == _ledger(model, batch).keys() and results == run_checks(model, batch)
+    assert not any(entry.value.requires_grad for entry in ledger)
+    model.decoder.layers[0].feed_forward.w_2 = nn.Linear(18, 12)
+    ledger, results = examine(model, batch)
+    assert ledger.keys()[-1] == "decoder.layers.0.feed_forward/hidden" and not results[0].passed
 
 
 def test_shapes_convicts_a_layer_that_does_not_fit_the_next() -> None:

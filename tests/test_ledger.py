@@ -215,6 +215,15 @@ def test_rows_are_plain_data_with_every_column(model):
     assert "softmax" in row["formula"] and row["paper"].startswith("3.2.1")
 
 
+def test_formulas_are_written_for_the_settings_of_the_run():
+    for activation, sign in (("relu", "max"), ("gelu", "GELU")):
+        model = build(ModelConfig(activation=activation)).eval()
+        with trace(model) as ledger:
+            model(SRC, TGT)
+        row = next(row for row in ledger.to_rows(statistics=False) if row["name"] == "hidden")
+        assert sign in row["formula"] and row["min"] is None
+
+
 def test_statistics_by_hand():
     assert summary(torch.tensor([2.0, 4.0, 4.0, 6.0])) == {
         "min": 2.0, "max": 6.0, "mean": 4.0, "std": pytest.approx(2**0.5), "nan": 0, "inf": 0,

@@ -9,6 +9,7 @@ from torch import nn
 from transformer_core.config import MaskConfig, ModelConfig
 from transformer_core.ledger import trace
 from transformer_core.model import Transformer, build
+from transformer_core.positions import sinusoidal
 
 CONFIG = ModelConfig(d_model=15, n_heads=3, d_ff=11, src_vocab_size=19, tgt_vocab_size=23, max_seq_len=16)
 SRC = torch.tensor([[5, 6, 7, 8, 9, 10, 11], [12, 13, 14, 0, 0, 0, 0], [4, 5, 6, 7, 8, 0, 0]])
@@ -155,6 +156,12 @@ def test_positions_on_the_decoder_can_be_left_out():
     with trace(model) as ledger:
         model(SRC, TGT)
     assert "src_positions/positions" in ledger and "tgt_positions/positions" not in ledger
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_positions_are_exact_in_the_dtype_of_the_model(dtype):
+    model = build(CONFIG, dtype=dtype)
+    assert torch.equal(model.src_positions.weight, sinusoidal(16, 15, dtype))
 
 
 def test_embeddings_are_scaled_by_the_root_of_d_model():

@@ -21,7 +21,7 @@ import torch
 from transformer_core import tasks
 from transformer_core.batches import Batch, batch_sizes
 from transformer_core.checked import check_whole
-from transformer_core.checks import STRUCTURE, CheckResult, run_checks
+from transformer_core.checks import STRUCTURE, CheckResult, examine
 from transformer_core.config import DataConfig, ModelConfig
 from transformer_core.cost import Cost, estimate
 from transformer_core.ledger import Ledger, trace
@@ -32,6 +32,8 @@ from transformer_core.training import MAX_SEED, Evaluation, NonFinite, StepRepor
 
 WIDTH = 120
 """No line of a table is longer."""
+BAR = 79
+"""The width of the progress bar: a line that wraps could not be written over."""
 MAX_PARAMETERS, MAX_LEDGER_BYTES = 100_000_000, 256 << 20
 """Above either, a model is laid out on the device "meta": it has shapes but no numbers."""
 QUESTIONS = 1000
@@ -91,7 +93,7 @@ def parser() -> Parser:
         return one
 
     def asks_for_a_model(one: Parser, preset: str | None) -> None:
-        one.add_argument("--preset", default=preset, metavar="NAME_OR_FILE", help="a preset, or the path of a TOML file")
+        one.add_argument("--preset", default=preset, metavar="NAME_OR_FILE", help="a preset, or a TOML file")
         one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
                          help="change one setting, as in d_model=128 or masks.fill=-inf; may be repeated")  # fmt: skip
         one.add_argument("--seed", type=int, default=7, help="of weights and tokens (7)")
@@ -101,7 +103,7 @@ def parser() -> Parser:
     ledger = command("ledger", ledger_command, "run a model once and list every tensor")
     asks_for_a_model(ledger, "first_look")
     ledger.add_argument("--shapes-only", action="store_true", help="lay the model out without numbers")
-    trains = command("train", train_command, "train a model on a toy task, by the task's own recipe unless told otherwise")
+    trains = command("train", train_command, "train a model on a toy task, by default as the task's recipe says")
     trains.add_argument("task", metavar=" | ".join(tasks.TASKS), help="the task")
     asks_for_a_model(trains, None)
     trains.add_argument("--steps", type=int, help="how many steps to take (the recipe's)")
@@ -115,13 +117,12 @@ def parser() -> Parser:
 def check_command(options: argparse.Namespace) -> int:
     preset = apply_settings(load_preset(options.preset), options.settings)
     model, batch, shapes_only = prepare(preset, options.seed)
-    with torch.no_grad(), trace(model) as ledger:
-        model(batch.src, batch.tgt)
-    results = run_checks(model, batch, ledger)
+    ledger, results = examine(model, batch)
     if options.json:
         about = setting(preset, options.seed, shapes_only)
-        shapes = {entry.key: list(entry.shape) for entry in ledger}
-        print(json.dumps({**about, "shapes": shapes, "checks": [each.to_row() for each in results]}, ensure_ascii=False))
+        about["shapes"] = {entry.key: list(entry.shape) for entry in ledger}
+        about["checks"] = [each.to_row() for each in results]
+        print(json.dumps(about, ensure_ascii=False))
     else:
         print_lines(introduction(preset, options.seed, shapes_only))
         print_lines(shape_lines(ledger))
@@ -133,8 +134,9 @@ def check_command(options: argparse.Namespace) -> int:
 
 def check_lines(result: CheckResult) -> Iterator[str]:
     """A check in four lines: mark and name, claim, finding, and the numbers that were compared."""
-    sign, word = ("✓", "holds") if result.passed and not result.warning else ("!", "note") if result.passed else ("✗", "FAILS")
-    yield f"{mark(sign, word)} {result.name}"
+    signs = {"holds": "✓", "fails": "✗", "note": "!"}
+    word = "fails" if not result.passed else "note" if result.warning else "holds"
+    yield f"{mark(signs[word], word)} {result.name}"
     yield from textwrap.wrap(result.claim, WIDTH, initial_indent="    ", subsequent_indent="    ")
     yield from textwrap.wrap(result.finding, WIDTH, initial_indent="    ", subsequent_indent="    ")
     tolerance = f", tolerance {result.tolerance:.3g}" if result.tolerance else " exactly"
@@ -159,9 +161,10 @@ def shape_lines(ledger: Ledger) -> Iterator[str]:
     for entry in ledger:
         if entry.name == "weights":
             side, *_, attention = entry.path.split(".")
-            alike[f"{side} {attention}", entry.shape] = alike.get((f"{side} {attention}", entry.shape), 0) + 1
-    for (place, shape), layers in alike.items():
-        yield f"{place} weights {shape} in each of {layers} layers" if layers > 1 else f"{place} weights {shape} in 1 layer"
+            place = f"{side} {attention}", entry.shape
+            alike[place] = alike.get(place, 0) + 1
+    for (attention, shape), layers in alike.items():
+        yield f"{attention} weights {shape} in " + (f"each of {layers} layers" if layers > 1 else "its one layer")
     yield ""
 
 
@@ -194,14 +197,15 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
-def table(header: Sequence[str], rows: list[Sequence[str]], right: Sequence[int], flexible: int) -> Iterator[str]:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int], flexible: int) -> Iterator[str]:
     """Columns side by side in at most ``WIDTH`` signs; if need be, the ``flexible`` column loses its beginning."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     widths[flexible] -= max(0, sum(widths) + 2 * (len(widths) - 1) - WIDTH)
     for row in (header, *rows):
-        cells = [cell if len(cell) <= width else "~" + cell[1 - width :] for cell, width in zip(row, widths, strict=True)]
-        padded = [cell.rjust(width) if i in right else cell.ljust(width)
-                  for i, (cell, width) in enumerate(zip(cells, widths, strict=True))]  # fmt: skip
+        padded = []
+        for i, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            fitted = cell if len(cell) <= width else "~" + cell[len(cell) - width + 1 :]
+            padded.append(fitted.rjust(width) if i in right else fitted.ljust(width))
         yield "  ".join(padded).rstrip()
 
 
@@ -258,7 +262,9 @@ def recipe(task: Task, options: argparse.Namespace) -> Preset:
 
 def training_introduction(task: Task, preset: Preset, seed: int) -> Iterator[str]:
     how = preset.training
-    rate = f"{how.lr:g} x the rate of equation 3, warm-up {how.warmup}" if how.schedule == "warmup" else f"rate {how.lr:g}"
+    rate = f"rate {how.lr:g}"
+    if how.schedule == "warmup":
+        rate += f" x equation 3, warm-up {how.warmup}"
     yield f"{task.name}: {describe(preset.model)}"
     yield (
         f"{how.total_steps} steps of {how.batch_size}, {how.optimizer}, {rate}, seed {seed}, cpu, float32, "
@@ -278,15 +284,15 @@ def progress_line(report: StepReport, total: int) -> None:
 def progress_bar(report: StepReport, total: int) -> None:
     """One line that is written over again: about a hundred times a run, since a terminal is slower than a step."""
     if report.step in (1, total) or report.step % max(1, total // 100) == 0:
-        done = 24 * report.step // total
+        bar = f"[{'#' * (24 * report.step // total):.<24}] {report.step}/{total}  {figures(report)}"
         end = "\n" if report.step == total else ""
-        print(f"\r[{'#' * done:.<24}] {report.step}/{total}  {figures(report)}", end=end, flush=True)
+        print(f"\r{bar[:BAR]:<{BAR}}", end=end, flush=True)
 
 
 def figures(report: StepReport) -> str:
     return (
-        f"loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  rate {report.rate:.2e}  "
-        f"gradient {report.grad_norm:.3g}  {report.tokens_per_second:,.0f} tokens/s"
+        f"loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  {report.tokens_per_second:,.0f} tokens/s  "
+        f"rate {report.rate:.2e}  gradient {report.grad_norm:.3g}"
     )
 
 
@@ -311,9 +317,9 @@ def outcome(task: Task, preset: Preset, result: Evaluation, seconds: float) -> I
         yield f"It has learned {task.name}, as far as these questions tell."
         return
     if accuracy > task.blind_accuracy + 3 * error:
-        yield f"It has learned something of {task.name}: better than guessing, but below {LEARNED:.0%} of whole answers."
+        yield f"It has learned part of {task.name}: better than guessing, but not {LEARNED:.0%} of whole answers."
     else:
-        yield f"It has not learned {task.name}: within the chance of so few questions, this is what guessing gives."
+        yield f"It has not learned {task.name}: on {QUESTIONS:,} questions, guessing alone comes as close as this."
     if steps < task.training.total_steps:
         yield f"The task's own recipe takes {task.training.total_steps} steps."
 
@@ -328,14 +334,16 @@ def presets_command(options: argparse.Namespace) -> int:
                  "cost": asdict(cost(each))} for each in found]  # fmt: skip
         print(json.dumps(rows, ensure_ascii=False, indent=1))
         return 0
-    header = ("name", "title", "model", "parameters", "flops", "ledger bytes", "shapes only")
+    header = ("name", "title", "model", "parameters", "MFLOP", "ledger KiB")
     cells = []
     for each in found:
         price = cost(each)
-        row = (each.name, each.title, describe(each.model), f"{price.parameters:,}", f"{price.flops:.2e}",
-               f"{price.activation_bytes:,}", "yes" if too_large(price) else "")  # fmt: skip
-        cells.append(row)
+        figures = f"{price.parameters:,}", f"{price.flops / 1e6:,.1f}", f"{price.activation_bytes / 1024:,.1f}"
+        cells.append((each.name, each.title, describe(each.model), *figures))
     print_lines(table(header, cells, right=(3, 4, 5), flexible=1))
+    large = [each.name for each in found if too_large(cost(each))]
+    if large:
+        print(f"Too large to compute here, so shapes only: {', '.join(large)}.")
     return 0
 
 
@@ -369,10 +377,16 @@ def too_large(price: Cost) -> bool:
 def setting(preset: Preset, seed: int, shapes_only: bool) -> dict[str, Any]:
     """Where the numbers are from: a result without it says nothing."""
     return {
-        "preset": preset.name, "seed": seed, "device": "meta" if shapes_only else "cpu", "dtype": "float32", "mode": "eval",
-        "torch": torch.__version__, "python": platform.python_version(), "model": preset.model.to_dict(),
+        "preset": preset.name,
+        "seed": seed,
+        "device": "meta" if shapes_only else "cpu",
+        "dtype": "float32",
+        "mode": "eval",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "model": preset.model.to_dict(),
         "masks": preset.masks.to_dict(),
-    }  # fmt: skip
+    }
 
 
 def introduction(preset: Preset, seed: int, shapes_only: bool) -> Iterator[str]:
@@ -380,15 +394,15 @@ def introduction(preset: Preset, seed: int, shapes_only: bool) -> Iterator[str]:
     yield f"{preset.name}: {describe(preset.model)}, {price.parameters:,} parameters"
     yield f"torch {torch.__version__}, seed {seed}, evaluation mode, float32, device {'meta' if shapes_only else 'cpu'}"
     if shapes_only:
-        yield f"Shapes only: {price.parameters:,} parameters and {price.activation_bytes:,} bytes of tensors are not computed."
+        size = f"{price.parameters:,} parameters and {price.activation_bytes:,} bytes of tensors"
+        yield f"Shapes only: {size} are laid out, not computed."
     yield ""
 
 
 def describe(model: ModelConfig) -> str:
-    """The sizes of a model in one breath: "encoder_decoder 2 + 2 layers, d 64, h 4, ff 128"."""
-    layers = [n for n, there in ((model.n_encoder_layers, model.has_encoder), (model.n_decoder_layers, model.has_decoder))
-              if there]  # fmt: skip
-    return f"{model.architecture} {' + '.join(map(str, layers))}, d {model.d_model}, h {model.n_heads}, ff {model.d_ff}"
+    """The sizes of a model in one breath: "encoder_decoder 2 + 2, d 64, h 4, ff 128"."""
+    layers = [str(model.n_encoder_layers)] * model.has_encoder + [str(model.n_decoder_layers)] * model.has_decoder
+    return f"{model.architecture} {' + '.join(layers)}, d {model.d_model}, h {model.n_heads}, ff {model.d_ff}"
 
 
 def number(value: float) -> str:

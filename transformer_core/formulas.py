@@ -150,15 +150,14 @@ _FILLED_MASK = tuple(
     Change("fill", fill, _MASK, rf"M : \; \mathrm{{scores}}_{{jk}} := {value}, \; \mathrm{{allowed}}_{{jk}} = 0")
     for fill, value in _FILLS.items()
 )
-_FILLED_SCORES = tuple(
-    Change("fill", fill, r"\mathrm{scores} + M", r"\mathrm{scores}_{M}") for fill in _FILLS
-)
+_FILLED_SCORES = tuple(Change("fill", fill, r"\mathrm{scores} + M", r"\mathrm{scores}_{M}") for fill in _FILLS)
 
 
 def _without_bias(term: str) -> Change:
     return Change("bias", False, term, "")
 
 
+# fmt: off
 FORMULAS: tuple[Formula, ...] = (
     # Tokens and embeddings (3.4) and positions (3.5)
     Formula(
@@ -318,6 +317,7 @@ FORMULAS: tuple[Formula, ...] = (
         f"{_MODEL}.forward", f"{_TESTS}test_probabilities", ("/logits",),
     ),
 )
+# fmt: on
 """In the order of one forward. Every key of a ledger fits the pattern of exactly one row."""
 
 _BY_TENSOR: dict[str, list[Formula]] = {}

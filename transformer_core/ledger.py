@@ -79,9 +79,12 @@ class Entry:
         """Elements times bytes per element; a broadcast view counts as if it were written out."""
         return self.value.numel() * self.value.element_size()
 
-    def to_row(self, statistics: bool = True) -> dict[str, Any]:
-        """The entry as plain data. ``min max mean std`` are of the finite numbers; ``nan`` and ``inf`` are counts."""
-        formula = formulas.find(self.key)
+    def to_row(self, settings: tuple[object, ...] = (), statistics: bool = True) -> dict[str, Any]:
+        """The entry as plain data, its formula written for the ``settings`` of the run.
+
+        ``min max mean std`` are of the finite numbers; ``nan`` and ``inf`` are counts.
+        """
+        formula = formulas.find(self.key, *settings)
         row = {
             "index": self.index,
             "step": self.step,
@@ -108,6 +111,8 @@ class Ledger:
     entries: list[Entry] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
     """The size of every upper-case axis in the current step."""
+    settings: tuple[object, ...] = ()
+    """The configuration of the traced model, if it has one: with GELU in it, no formula shows ReLU."""
 
     _step: int = 0
     _seen: set[str] = field(default_factory=set)
@@ -144,7 +149,7 @@ class Ledger:
 
     def to_rows(self, statistics: bool = True) -> list[dict[str, Any]]:
         """The entries as plain dicts, ready for JSON or a data frame."""
-        return [entry.to_row(statistics) for entry in self.entries]
+        return [entry.to_row(self.settings, statistics) for entry in self.entries]
 
     def record(self, name: str, value: Tensor, axes: str, source: Source) -> None:
         """Checks the axes of one tensor and keeps a reference to it, detached.
@@ -217,7 +222,7 @@ def trace(model: nn.Module) -> Iterator[Ledger]:
     The outputs are bit-identical to those of an untraced run. Traces of several threads on one model do not mix.
     A ``yield`` must not stand inside the ``with`` block: whoever resumes the generator may run in another context.
     """
-    ledger = Ledger()
+    ledger = Ledger(settings=tuple(getattr(model, name) for name in ("config", "masks") if hasattr(model, name)))
 
     def enter(path: str) -> Callable[..., None]:
         def before(*_: Any) -> None:

@@ -182,7 +182,11 @@ def build(
     if torch.device(device).type == "meta":
         return model.to(dtype)
     initialise(model.to_empty(device="cpu"), torch.Generator().manual_seed(seed))
-    return model.to(device, dtype)
+    model.to(device, dtype)
+    for module in model.modules():
+        if isinstance(module, SinusoidalPositions):
+            module.reset()  # in the dtype of the model: rounded once, not twice
+    return model
 
 
 def initialise(model: Transformer, generator: torch.Generator) -> None:
@@ -201,8 +205,6 @@ def initialise(model: Transformer, generator: torch.Generator) -> None:
                 module.weight[module.padding_idx] = 0.0
         elif isinstance(module, LearnedPositions):
             nn.init.normal_(module.weight, std=module.weight.shape[1] ** -0.5, generator=generator)
-        elif isinstance(module, SinusoidalPositions):
-            module.reset()
         elif isinstance(module, nn.LayerNorm | nn.RMSNorm | nn.BatchNorm1d):
             module.reset_parameters()  # ones and zeros: nothing is drawn
     model.tie()

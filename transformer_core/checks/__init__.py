@@ -13,7 +13,7 @@ from transformer_core.checks.table import NUMERICS, STRUCTURE, Check, CheckResul
 from transformer_core.ledger import Ledger
 from transformer_core.model import Transformer
 
-__all__ = ["CHECKS", "NUMERICS", "STRUCTURE", "Check", "CheckResult", "Finding", "check", "run_checks"]
+__all__ = ["CHECKS", "NUMERICS", "STRUCTURE", "Check", "CheckResult", "Finding", "check", "examine", "run_checks"]
 
 CHECKS: tuple[Check, ...] = (
     structure.shapes,
@@ -51,6 +51,23 @@ def run_checks(
     Raises:
         ValueError: the batch does not fit the model.
     """
+    return examine(model, batch, ledger, levels=levels)[1]
+
+
+def examine(
+    model: Transformer,
+    batch: Batch,
+    ledger: Ledger | None = None,
+    *,
+    levels: Collection[int] = (STRUCTURE, NUMERICS),
+) -> tuple[Ledger, list[CheckResult]]:
+    """``run_checks`` with the ledger that it looked at: one forward gives the record, the verdicts and the gradients.
+
+    A forward that breaks off inside the model gives the rows up to there, and a failed check of the shapes.
+
+    Raises:
+        ValueError: the batch does not fit the model.
+    """
     subject = Subject(model, batch, ledger)
     broken = subject.failure is not None
     results: list[CheckResult] = []
@@ -60,4 +77,4 @@ def run_checks(
         result = row.run(subject)
         if result is not None:
             results.append(result)
-    return results
+    return subject.ledger, results

@@ -283,7 +283,8 @@ def finite_tensors(subject: Subject) -> Finding:
 
 
 def _end(subject: Subject) -> tuple[str, ...]:
-    return tuple(key for key in ("logits", "probabilities") if key in subject.entries) or ("memory",)
+    """The keys of the output, which the loss and with it every gradient is made of."""
+    return ("logits", "probabilities") if subject.end == "logits" else (subject.end,)
 
 
 @check(

@@ -81,8 +81,8 @@ def head_width(subject: Subject) -> Finding | None:
     STRUCTURE,
     claim="Head i is the i-th slice of the features of each token, and merging the heads undoes the split.",
     cannot_see="A forward that does not use split and merge; the check on equation 1 recomputes what it did.",
-    holds="{numbers} numbered cells through split and merge of {attentions} attentions, all in their place",
-    fails="{measured:.0f} of {numbers} numbered cells end in the wrong place; the first in {first}",
+    holds="{numbers:,} numbered cells through split and merge of {attentions} attentions, all in their place",
+    fails="{measured:,.0f} of {numbers:,} numbered cells end in the wrong place; the first in {first}",
 )
 def head_order(subject: Subject) -> Finding | None:
     if not subject.attentions:

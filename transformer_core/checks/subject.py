@@ -56,6 +56,9 @@ class Subject:
         self.failure: str | None = None  # why the forward stopped, when it did
         self.ledger = self._trace() if ledger is None else ledger
         self.entries = {entry.key: entry for entry in self.ledger}
+        self.end = "logits" if self.config.has_decoder or self.config.n_classes else "memory"
+        if self.failure is None and self.end not in self.entries:
+            self.failure = f"{self.end} was not recorded"
 
     def _trace(self) -> Ledger:
         """A recorded forward that can be differentiated. A wrong shape inside ends it; wrong tokens are raised."""
