@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests import torch_names
 from transformer_core import masks
 from transformer_core.attention import MultiHeadAttention, attend, masked_softmax
 from transformer_core.layers import Dropout, Noise
@@ -109,13 +110,7 @@ def test_multi_head_attention_equals_torch_with_the_same_weights(d_model, n_head
     torch.manual_seed(3)
     ours = MultiHeadAttention(d_model, n_heads).double()
     theirs = nn.MultiheadAttention(d_model, n_heads, batch_first=True).double().eval()
-    with torch.no_grad():
-        for name, part in zip("qkv", theirs.in_proj_weight.chunk(3), strict=True):
-            part.copy_(getattr(ours, f"w_{name}").weight)
-        for name, part in zip("qkv", theirs.in_proj_bias.chunk(3), strict=True):
-            part.copy_(getattr(ours, f"w_{name}").bias)
-        theirs.out_proj.weight.copy_(ours.w_o.weight)
-        theirs.out_proj.bias.copy_(ours.w_o.bias)
+    theirs.load_state_dict(torch_names.attention("", ours))
     x, memory = normal(3, 5, d_model), normal(3, 11, d_model, seed=8)
     allowed = masks.padding(torch.tensor([[4] * 11, [4] * 7 + [0] * 4, [4] + [0] * 10]), 0)
     with trace(ours) as ledger:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests import torch_names
 from transformer_core import layers
 from transformer_core.config import ModelConfig
 from transformer_core.layers import DecoderLayer, Dropout, EncoderLayer, FeedForward, Noise, make_norm
@@ -118,23 +119,9 @@ def test_dropout_is_on_the_sublayer_and_not_on_the_residual():
     assert set(out.unique().tolist()) == {1.0, 21.0}
 
 
-def torch_layer(kind, ours, **kwargs):
-    theirs = kind(15, 3, 11, 0.0, batch_first=True, **kwargs).double().eval()
-    state = {}
-    for name, target in (("self_attention", "self_attn"), ("cross_attention", "multihead_attn")):
-        if hasattr(ours, name):
-            part = getattr(ours, name)
-            state[f"{target}.in_proj_weight"] = torch.cat([part.w_q.weight, part.w_k.weight, part.w_v.weight])
-            state[f"{target}.in_proj_bias"] = torch.cat([part.w_q.bias, part.w_k.bias, part.w_v.bias])
-            state[f"{target}.out_proj.weight"], state[f"{target}.out_proj.bias"] = part.w_o.weight, part.w_o.bias
-    for name, target in (("w_1", "linear1"), ("w_2", "linear2")):
-        linear = getattr(ours.feed_forward, name)
-        state[f"{target}.weight"], state[f"{target}.bias"] = linear.weight, linear.bias
-    names = [name for name in ("self_attention", "cross_attention", "feed_forward") if hasattr(ours, name)]
-    for number, name in enumerate(names, 1):
-        norm = getattr(ours, f"{name}_norm")
-        state[f"norm{number}.weight"], state[f"norm{number}.bias"] = norm.weight, norm.bias
-    theirs.load_state_dict(state)
+def torch_layer(kind, ours, **options):
+    theirs = kind(15, 3, 11, 0.0, batch_first=True, **options).double().eval()
+    theirs.load_state_dict(torch_names.layer(ours))
     return theirs
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests import torch_names
 from transformer_core.config import MaskConfig, ModelConfig
 from transformer_core.ledger import trace
 from transformer_core.model import Transformer, build
@@ -16,40 +17,13 @@ SRC = torch.tensor([[5, 6, 7, 8, 9, 10, 11], [12, 13, 14, 0, 0, 0, 0], [4, 5, 6,
 TGT = torch.tensor([[1, 4, 5, 6, 7], [1, 8, 9, 0, 0], [1, 4, 0, 0, 0]])
 
 
-def torch_state(model):
-    """Our weights under the names of nn.Transformer."""
-    state = {}
-
-    def attention(target, ours):
-        state[f"{target}.in_proj_weight"] = torch.cat([ours.w_q.weight, ours.w_k.weight, ours.w_v.weight])
-        state[f"{target}.in_proj_bias"] = torch.cat([ours.w_q.bias, ours.w_k.bias, ours.w_v.bias])
-        state[f"{target}.out_proj.weight"], state[f"{target}.out_proj.bias"] = ours.w_o.weight, ours.w_o.bias
-
-    def plain(target, ours):
-        state[f"{target}.weight"], state[f"{target}.bias"] = ours.weight, ours.bias
-
-    for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
-        for i, layer in enumerate(stack.layers):
-            at = f"{side}.layers.{i}"
-            names = [name for name in ("self_attention", "cross_attention", "feed_forward") if hasattr(layer, name)]
-            attention(f"{at}.self_attn", layer.self_attention)
-            if side == "decoder":
-                attention(f"{at}.multihead_attn", layer.cross_attention)
-            plain(f"{at}.linear1", layer.feed_forward.w_1)
-            plain(f"{at}.linear2", layer.feed_forward.w_2)
-            for number, name in enumerate(names, 1):
-                plain(f"{at}.norm{number}", getattr(layer, f"{name}_norm"))
-        plain(f"{side}.norm", stack.norm)
-    return state
-
-
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:The PyTorch API of nested")
 @pytest.mark.parametrize("order", ["post", "pre"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float64, 1e-12)])
 def test_the_model_equals_nn_transformer_with_the_same_weights(order, dtype, tolerance):
     ours = build(CONFIG.replace(norm_order=order, final_norm=True), seed=7, dtype=dtype).eval()
     theirs = nn.Transformer(15, 3, 2, 2, 11, 0.0, batch_first=True, norm_first=order == "pre").to(dtype).eval()
-    theirs.load_state_dict(torch_state(ours))
+    theirs.load_state_dict(torch_names.transformer(ours))
     with torch.no_grad():
         hidden = theirs(
             ours.embed("src", SRC), ours.embed("tgt", TGT),
