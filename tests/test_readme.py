@@ -105,7 +105,7 @@ def test_the_space_gets_the_versions_of_the_requirements() -> None:
 
 
 def test_its_table_of_limits_is_the_one_in_force() -> None:
-    from explorer.session import PREFIX, Limits
+    from explorer.limits import PREFIX, Limits
 
     stated = dict(re.findall(rf"^\| `{PREFIX}(\w+)` \| ([\d,]+) \|", BODY, re.MULTILINE))
     limits = {name.upper(): f"{value:,}" for name, value in vars(Limits()).items()}

@@ -1,0 +1,1 @@
+"""The page: session, words, theme and views. The mathematics is in transformer_core."""

@@ -1,0 +1,110 @@
+"""A look at a model in training: its answers to held-out questions, and where its attention goes. Knows no gradio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from explorer.plans import QUESTIONS, plain
+from transformer_core import trace
+from transformer_core.batches import Batch
+from transformer_core.config import END, PAD
+from transformer_core.decoding import evaluating
+from transformer_core.model import Transformer
+from transformer_core.tasks import Task
+from transformer_core.training import HELD_OUT, evaluate, predict
+
+SAMPLES = 6  # held-out sentences shown with their answers
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the model did with held-out sentences at one step; ``cells`` is its attention in per cent, row by row."""
+
+    step: int
+    loss: float
+    token_accuracy: float
+    exact_match: float
+    cells: list[list[int]]
+
+    def told(self) -> dict[str, Any]:
+        """As the page draws it."""
+        return {
+            "step": self.step,
+            "loss": plain(self.loss),
+            "token": plain(self.token_accuracy),
+            "exact": plain(self.exact_match),
+            "cells": self.cells,
+        }
+
+
+def look(model: Transformer, task: Task, seed: int, step: int) -> tuple[Look, dict[str, Any], dict[str, Any]]:
+    """Numbers, samples and the frame of the attention map, in eval mode and with generators of their own.
+
+    The questions are the same at each step, and no training run of this seed is asked them; the run does not feel it.
+    """
+    result = evaluate(model, task, QUESTIONS, seed)
+    batch = task.sample(SAMPLES, torch.Generator().manual_seed(HELD_OUT + seed))
+    with torch.no_grad(), evaluating(model):
+        scene, cells = attention_of(model, task, batch)
+    samples = {"step": step, **compare(task, batch, predict(model, batch).tolist())}
+    return Look(step, result.loss, result.token_accuracy, result.exact_match, cells), samples, scene
+
+
+def until_end(ids: list[int]) -> list[int]:
+    """The ids before the end token and without padding.
+
+    >>> until_end([7, 5, 2, 9, 0])
+    [7, 5]
+    """
+    ids = ids[: ids.index(END)] if END in ids else ids
+    return [token for token in ids if token != PAD]
+
+
+def compare(task: Task, batch: Batch, answers: list[Any]) -> dict[str, Any]:
+    """Each source with the answer that was wanted and the one that came: tokens up to the end, or a class's number."""
+
+    def shown(answer: int | list[int]) -> list[str]:
+        return [str(answer)] if isinstance(answer, int) else printed(task, until_end(answer))
+
+    rows = []
+    for source, label, answer in zip(batch.src.tolist(), batch.labels.tolist(), answers, strict=True):
+        want, got = shown(label), shown(answer)
+        right = answer == label if isinstance(label, int) else whole(answer) == whole(label)
+        rows.append({"src": printed(task, until_end(source)), "want": want, "got": got, "ok": right})
+    return {"right": sum(row["ok"] for row in rows), "of": len(rows), "rows": rows}
+
+
+def whole(ids: list[int]) -> list[int]:
+    """The answer without padding: an answer that never ends is not the one that does."""
+    return [token for token in ids if token != PAD]
+
+
+def printed(task: Task, ids: list[int]) -> list[str]:
+    return task.describe_tokens(torch.tensor([ids]))[0] if ids else []
+
+
+def attention_of(model: Transformer, task: Task, batch: Batch) -> tuple[dict[str, Any], list[list[int]]]:
+    """The last layer's attention to the source, mean of its heads, for the longest of these sentences; in per cent.
+
+    An encoder-decoder shows cross-attention under the right answer so far; an encoder shows who attends to whom.
+    """
+    device = next(model.parameters()).device
+    lengths = (batch.src != PAD).sum(dim=1)
+    row = int(lengths.argmax())
+    src = batch.src[row : row + 1, : lengths[row]].to(device)
+    columns = printed(task, src[0].tolist())
+    if model.config.has_decoder:
+        wanted = whole(batch.labels[row].tolist())
+        kind, layer, rows = "cross", model.config.n_decoder_layers, printed(task, wanted)
+        key = f"decoder.layers.{layer - 1}.cross_attention/weights"
+    else:
+        kind, layer, rows = "self", model.config.n_encoder_layers, columns
+        key = f"encoder.layers.{layer - 1}.self_attention/weights"
+    with trace(model) as ledger:
+        model(src, batch.tgt[row : row + 1, : len(rows)].to(device) if model.config.has_decoder else None)
+    mean = ledger[key].value[0].float().mean(dim=0)
+    scene = {"kind": kind, "rows": rows, "columns": columns, "layer": layer, "heads": model.config.n_heads}
+    return scene, (mean * 100).nan_to_num(-1).round().int().tolist()

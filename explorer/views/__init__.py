@@ -1,0 +1,1 @@
+"""One file a view: build() wires widgets; handlers are module-level functions."""

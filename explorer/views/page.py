@@ -1,0 +1,268 @@
+"""The page: sidebar, strip and tabs, and the wires between them. What a choice changes is in ``explorer.changes``."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+from starlette.middleware import Middleware
+
+from explorer import api, changes, theme
+from explorer.changes import CONTROLS, TRAINING, Asked, Change, Handler
+from explorer.guard import Guard
+from explorer.limits import Limits
+from explorer.payload import explore_payload
+from explorer.session import Session
+from explorer.views import explore, sidebar, train
+from explorer.words import LANGUAGES, section, text
+
+STATE_SECONDS = 1800  # what a tab holds is freed half an hour after its last change
+# Values arrive as they were sent: gradio's own checks differ from control to control, say nothing readable, and cost a
+# thread switch each. Session.cleaned checks every one.
+QUIET: dict[str, Any] = {"queue": False, "preprocess": False, "show_progress": "hidden", "api_visibility": "private"}
+WORDS_OF_SCRIPTS = ("frame", "sidebar", "train")
+TABS = ("explore", "train")
+TITLE = "Transformer Ledger"
+
+
+@dataclass(frozen=True)
+class Page:
+    """The components that are written to, in one place, and a change as their updates."""
+
+    states: tuple[gr.State, gr.State, gr.State]  # session, live, trained
+    frame: gr.HTML
+    side: sidebar.Sidebar
+    train_side: train.TrainSidebar
+    tabs: gr.Tabs
+    tab_items: tuple[gr.Tab, ...]
+    explore: explore.ExploreView
+    train: train.TrainView
+
+    @property
+    def run_outputs(self) -> list[Any]:
+        """What every change of a control writes: the run, and the few controls that depend on others."""
+        return [
+            *self.states[:2],
+            self.frame,
+            self.explore.html,
+            *(self.side.controls[name] for name in sidebar.DEPENDENT),
+        ]
+
+    @property
+    def control_outputs(self) -> list[Any]:
+        """The run and every control of Explore."""
+        return [*self.run_outputs[:4], *self.side.inputs]
+
+    @property
+    def word_outputs(self) -> list[Any]:
+        """The run and everything with a label."""
+        labels = [self.side, self.train_side, self.explore, self.train]
+        return [*self.run_outputs[:4], *self.tab_items, *(target for part in labels for target in part.relabel_targets)]
+
+    @property
+    def open_outputs(self) -> list[Any]:
+        """Everything."""
+        others = [*self.tab_items, *self.explore.relabel_targets, *self.train.relabel_targets]
+        return [*self.control_outputs, *self.train_side.fields.values(), *others, self.tabs]
+
+    def run_updates(self, change: Change) -> list[Any]:
+        return [*self._core(change), *self.side.dependent(change.session, change.touched)]
+
+    def control_updates(self, change: Change) -> list[Any]:
+        session = change.session
+        moved = (
+            self.side.updates(session, session.lang) if session and change.controls else [gr.skip() for _ in CONTROLS]
+        )
+        return [*self._core(change), *moved]
+
+    def look_updates(self, change: Change) -> list[Any]:
+        if change.detail is None or change.session is None:
+            return self._core(change)
+        return [
+            change.session,
+            gr.skip(),
+            gr.HTML(address=packed(changes.address(change.session))),
+            gr.HTML(detail=packed(change.detail)),
+        ]
+
+    def word_updates(self, change: Change) -> list[Any]:
+        if change.session is None:
+            return [*self._core(change), *(gr.skip() for _ in self.word_outputs[4:])]
+        lang = change.session.lang
+        parts = [self.side, self.train_side, self.explore, self.train]
+        return [
+            *self._core(change),
+            *self._tab_labels(lang),
+            *(update for part in parts for update in part.relabel(lang)),
+        ]
+
+    def open_updates(self, change: Change) -> list[Any]:
+        session = change.session
+        if session is None:
+            return [*self._core(change), *(gr.skip() for _ in self.open_outputs[4:])]
+        lang = session.lang
+        training = [
+            update | {"value": getattr(session, name)}
+            for name, update in zip(self.train_side.fields, self.train_side.relabel(lang), strict=True)
+        ]
+        others = [*self._tab_labels(lang), *self.explore.relabel(lang), *self.train.relabel(lang)]
+        return [
+            *self._core(change),
+            *self.side.updates(session, lang),
+            *training,
+            *others,
+            gr.Tabs(selected=session.tab),
+        ]
+
+    def _core(self, change: Change) -> list[Any]:
+        """Session, run, frame, ledger; what did not change is left alone."""
+        shown = explore_payload(change.live, change.session.lang) if change.live and change.session else None
+        return [
+            change.session if change.session is not None else gr.skip(),
+            change.live if change.live is not None else gr.skip(),
+            gr.HTML(value=packed(change.frame)) if change.frame is not None else gr.skip(),
+            gr.HTML(value=packed(shown)) if shown is not None else gr.skip(),
+        ]
+
+    def _tab_labels(self, lang: str) -> list[Any]:
+        return [gr.Tab(label=text(lang, f"frame.tab_{name}")) for name in TABS]
+
+
+def build() -> gr.Blocks:
+    """The page as gradio blocks; ``launch_options`` has the rest of its looks and limits."""
+    limits, first = Limits.from_environment(), Session.of_preset()
+    with gr.Blocks(fill_width=True, title=TITLE, analytics_enabled=False, delete_cache=(3600, 3600)) as blocks:
+        states = tuple(gr.State(None, time_to_live=STATE_SECONDS) for _ in range(3))
+        with gr.Sidebar(width=216, elem_id="tl-side", open=True):
+            side = sidebar.build(limits, first)
+            train_side = train.build_sidebar(first, limits)
+            foot = sidebar.build_foot()
+        frame = gr.HTML(
+            value=None,
+            address=None,
+            html_template='<div class="tl-frame"></div>',
+            apply_default_css=False,
+            elem_id="tl-frame",
+            js_on_load="TL.frame.mount(element, props, watch, trigger); /* sends 'language' and 'apply' */",
+        )
+        with gr.Tabs(elem_id="tl-tabs", selected="explore") as tabs:
+            with gr.Tab(text("en", "frame.tab_explore"), id="explore", elem_id="tl-tab-explore") as explore_tab:
+                explore_view = explore.build()
+            with gr.Tab(text("en", "frame.tab_train"), id="train", elem_id="tl-tab-train") as train_tab:
+                train_view = train.build_tab(train_side, states[0], states[2])
+        hint = gr.Textbox(visible="hidden", label="hint")
+        page = Page(states, frame, side, train_side, tabs, (explore_tab, train_tab), explore_view, train_view)
+        _wire(page, blocks, foot, hint)
+        api.add()
+    blocks.queue(max_size=128, default_concurrency_limit=4)
+    return blocks
+
+
+def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> None:
+    latest = {**QUIET, "trigger_mode": "always_last"}
+    controls = [*page.states, *page.side.inputs]
+    moved = [moved_by_hand(control) for name, control in page.side.controls.items() if name not in ("preset", "masks")]
+    gr.on(
+        [*moved, page.side.masks.edit], served(changes.refresh, page.run_updates), controls, page.run_outputs, **latest
+    )
+    wires: Sequence[tuple[Callable[..., Any], Handler]] = (
+        (page.side.controls["preset"].input, changes.choose_preset),
+        (page.frame.apply, changes.apply),
+        (foot.reset, changes.reset),
+    )
+    for event, handler in wires:
+        event(served(handler, page.control_updates), controls, page.control_outputs, **latest)
+    for done in page.train.trained_events:
+        done.then(served(changes.show_trained, page.control_updates), controls, page.control_outputs, **QUIET)
+    page.frame.language(served(changes.speak, page.word_updates), controls, page.word_outputs, **latest)
+    page.explore.html.select(served(changes.look, page.look_updates), [*page.states], page.run_outputs[:4], **latest)
+    gr.on(
+        [field.change for field in page.train_side.fields.values()], served(changes.remember_training, remembered),
+        [*page.states, *(page.train_side.fields[name] for name in TRAINING)], [page.states[0], page.frame], **latest,
+    )  # fmt: skip
+    for name, tab in zip(TABS, page.tab_items, strict=True):
+        tab.select(None, None, None, js=f"() => {{ TL.frame.setTab('{name}'); return []; }}")
+    opened = served(changes.restore, page.open_updates, opening=True)
+    blocks.load(
+        opened, [*page.states, hint], page.open_outputs, js="(a, b, c, hint) => [a, b, c, TL.frame.hint()]", **QUIET
+    )
+
+
+def moved_by_hand(control: Any) -> Any:
+    """The event of a control that a person has moved.
+
+    A text box tells ``input`` of key presses alone: not of pasting, deleting, or writing Chinese with an input method.
+    Its ``change`` tells of everything, also of our own updates, which then ask for the run that is already there.
+    """
+    return control.change if isinstance(control, gr.Textbox) else control.input
+
+
+def served(handler: Handler, updates: Callable[[Change], list[Any]], opening: bool = False) -> Callable[..., list[Any]]:
+    """A handler as gradio calls it: states, values of the controls, event and request in one ``Asked``."""
+
+    def answer(
+        request: gr.Request, event: gr.EventData, session: Any, live: Any, trained: Any, *values: Any
+    ) -> list[Any]:
+        data = values[0] if opening and values else getattr(event, "_data", None)
+        query = dict(request.query_params) if request is not None else {}
+        headers = dict(request.headers) if request is not None else {}
+        return updates(handler(Asked(session, live, trained, () if opening else values, data, query, headers)))
+
+    answer.__name__ = handler.__name__
+    return answer
+
+
+def remembered(change: Change) -> list[Any]:
+    """Session and address; nothing is run and nothing redrawn."""
+    if change.session is None:
+        return [gr.skip(), gr.skip()]
+    return [change.session, gr.HTML(address=packed(changes.address(change.session)))]
+
+
+def packed(payload: Any) -> str:
+    """A payload as one JSON text, which gradio hands on without copying it piece by piece: see TL.unpacked.
+
+    >>> packed({"loss": float("nan"), "step": 3})
+    '{"loss":null,"step":3}'
+    """
+    try:
+        return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # JSON has no NaN and no infinity
+        return packed(_finite(payload))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def launch_options() -> dict[str, Any]:
+    """What ``launch`` needs beside the blocks: looks, scripts, and all that this app does not want switched on."""
+    words_of_scripts = {
+        lang: {f"{name}.{key}": said for name in WORDS_OF_SCRIPTS for key, said in section(lang, name).items()}
+        for lang in LANGUAGES
+    }
+    everywhere = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
+    return {
+        "server_name": os.environ.get("GRADIO_SERVER_NAME", everywhere),
+        "theme": theme.build(),
+        "css": theme.css(),
+        "head": theme.head(words_of_scripts, {"explore": explore.SCRIPTS, "train": train.SCRIPTS}),
+        "footer_links": [],
+        "max_threads": 100,
+        "ssr_mode": False,
+        "run_history": False,
+        "enable_monitoring": False,
+        "show_error": False,
+        "max_file_size": "1kb",
+        "state_session_capacity": 300,
+        "app_kwargs": {"middleware": [Middleware(Guard)]},
+    }

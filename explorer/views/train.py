@@ -1,0 +1,276 @@
+"""The Train view: choose a task, play, pause, step, rewind, stop, and watch it learn.
+
+A run advances only in ``tick``: bounded slices that the tab's own timer asks for. Gradio serves the slices of all tabs
+in the order in which they ask, a few at a time, so everyone gets a share, and a tab that is gone asks no more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+from gradio.context import Context
+
+from explorer import plans, runs, theme
+from explorer.fields import BY_NAME
+from explorer.limits import Limits
+from explorer.refusals import Refusal
+from explorer.runs import Desk, Run
+from explorer.session import Session
+from explorer.views.train_sidebar import FIELDS, RECIPE, TrainSidebar, build_sidebar, recipes_script, refusal_payload
+
+__all__ = ["TrainSidebar", "TrainView", "build_sidebar", "build_tab"]
+
+SLICE = 0.7  # seconds of steps before the next tab may have its turn; a look at the end may add a little
+EVERY = 0.25  # seconds between two messages to the browser: it draws no faster, and a slow one is not flooded
+AGAIN = 0.1  # seconds until a tab asks for its next slice
+COMMANDS = ("play", "pause", "step", "more", "rewind", "stop", "resync", "wake", "preview")
+MORE = 20
+SCRIPTS = ("train.js",)
+TEMPLATE = '<div class="tl-train"></div>'
+
+
+def slots(cores: int | None = None) -> int:
+    """How many slices may run at once: all cores but one, which is left to Explore.
+
+    >>> slots(1), slots(2), slots(16)
+    (1, 1, 4)
+    """
+    if cores is None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(4, cores - 1))
+
+
+# ------------------------------------------------------------------------------------------------------------------ tab
+
+
+@dataclass(frozen=True)
+class TrainView:
+    """The inside of the tab. After each of ``trained_events``, ``trained_state`` holds a new model."""
+
+    html: gr.HTML
+    timer: gr.Timer
+    desk_state: gr.State
+    trained_events: list[Any]
+
+    @property
+    def relabel_targets(self) -> list[gr.components.Component]:
+        return []
+
+    def relabel(self, lang: str) -> list[dict[str, Any]]:
+        """Nothing: the view holds both languages and follows the page's."""
+        return []
+
+
+def build_tab(sidebar: TrainSidebar, session_state: gr.State, trained_state: gr.State) -> TrainView:
+    """The chart and its controls, wired to the sidebar. ``trained_state`` receives the model of each run that ends."""
+    desk_state = gr.State(None, time_to_live=1800, delete_callback=forget)
+    timer = gr.Timer(AGAIN, active=False)
+    start = preview_payload(None, tuple(field.value for field in sidebar.fields.values()))
+    html = gr.HTML(
+        value={},
+        plan=start,
+        html_template=TEMPLATE,
+        js_on_load=theme.mount("train", "command", "halt", "apply"),
+        elem_id="tl-train",
+        apply_default_css=False,
+    )
+    fields = list(sidebar.fields.values())
+    # Not preprocessed: gradio would answer a number out of a slider's range with an error instead of a sentence.
+    quiet: dict[str, Any] = {"preprocess": False, "show_progress": "hidden", "api_visibility": "private"}
+    html.command(
+        command,
+        [desk_state, session_state, *fields],
+        [desk_state, html, timer],
+        queue=False,
+        trigger_mode="multiple",
+        **quiet,
+    )
+    # Through the queue: gradio tells of a changed state only from there. What must be quick, "stop" has done before.
+    html.halt(hand_over, desk_state, trained_state, concurrency_limit=None, **quiet)
+    timer.tick(
+        tick,
+        desk_state,
+        [desk_state, html, timer, trained_state],
+        concurrency_id="train",
+        concurrency_limit=slots(),
+        trigger_mode="once",
+        **quiet,
+    )
+    html.apply(apply, None, fields, queue=False, **quiet)
+    # In the browser alone: an answer that came later would overwrite what was typed meanwhile.
+    sidebar.fields["task"].input(
+        None, sidebar.fields["task"], [sidebar.fields[name] for name in RECIPE], js=recipes_script(), **quiet
+    )
+    gr.on(
+        [field.change for field in fields],
+        preview,
+        [session_state, *fields],
+        html,
+        queue=False,
+        trigger_mode="always_last",
+        **quiet,
+    )
+    noted = trained_state.change(note_trained, None, None, queue=False, **quiet)
+    if Context.root_block is not None:
+        Context.root_block.unload(TabClosed(Context.root_block, desk_state._id))
+    return TrainView(html, timer, desk_state, [noted])
+
+
+class TabClosed:
+    """Gradio keeps the state of a closed tab for an hour, in case it comes back; its model need not wait that long."""
+
+    def __init__(self, blocks: gr.Blocks, state: int) -> None:
+        self.blocks, self.state = blocks, state
+
+    def __call__(self, request: gr.Request) -> None:
+        held = self.blocks.state_holder.session_data.get(getattr(request, "session_hash", None))
+        forget(held.state_data.get(self.state) if held is not None else None)
+
+
+def forget(desk: Desk | None) -> None:
+    """The tab is gone, or has been idle for too long."""
+    if desk is not None:
+        desk.clear()
+
+
+def note_trained() -> None:
+    """The moment at which ``trained_state`` holds another model: whoever shows it follows this event."""
+
+
+# ------------------------------------------------------------------------------------------------------------- handlers
+
+
+def command(
+    desk: Desk | None,
+    session: Session | None,
+    task: Any,
+    recipe: Any,
+    steps: Any,
+    train_batch: Any,
+    lr: Any,
+    train_seed: Any,
+    event: gr.EventData,
+) -> tuple[Any, Any, Any]:
+    """A button or key of the transport. Answers at once: the work itself is done by ``tick``.
+
+    Returns the desk, the view and the timer.
+    """
+    do = asked(event)
+    desk = desk or Desk()
+    run = desk.run
+    values = (task, recipe, steps, train_batch, lr, train_seed)
+    if do == "preview":
+        return gr.skip(), preview(session, *values), gr.skip()
+    try:
+        if do == "rewind" or (do in ("play", "step", "more") and (run is None or run.ended)):
+            fresh = Run(plans.plan(chosen(session, values), Limits.from_environment()))
+            desk.clear()
+            desk.run = run = fresh
+    except Refusal as refusal:
+        told = runs.status(run) if run is not None else {}
+        return (
+            gr.skip(),
+            gr.HTML(value={"refusal": refusal_payload(refusal), "reply": do, **no_curve(run), **told}),
+            gr.skip(),
+        )
+    if run is None:
+        return gr.skip(), gr.HTML(value={"reply": do, "gone": True}), gr.Timer(active=False)
+    if do == "play":
+        run.play()
+    elif do in ("step", "more"):
+        run.forward(1 if do == "step" else MORE)
+    elif do == "pause":
+        run.pause()
+    elif do == "stop":
+        run.stop()
+    told = runs.news(run) if do == "resync" or not run.reports else no_curve(run) | runs.status(run)
+    return desk, gr.HTML(value={**told, "reply": do}), gr.Timer(active=run.running)
+
+
+def hand_over(desk: Desk | None) -> Any:
+    """The model of a run that was stopped, for Explore."""
+    run = desk.run if desk is not None else None
+    return (run.finish() if run is not None and run.ended == "stopped" else None) or gr.skip()
+
+
+def tick(desk: Desk | None) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """One slice of a run that is to go on; the timer sleeps when there is none.
+
+    No torch context is open across a yield: gradio resumes generators in other threads.
+    """
+    run = desk.run if desk is not None else None
+    if run is None or not run.running:
+        gone = gr.HTML(value={"gone": True}) if run is None else gr.skip()
+        yield gr.skip(), gone, gr.Timer(active=False), gr.skip()
+        return
+    step, looks = run.step, len(run.looks)
+    for _ in run.work(SLICE, EVERY):
+        yield gr.skip(), gr.HTML(value=runs.news(run, step, looks)), gr.skip(), gr.skip()
+    # The desk goes out once a slice, so that the state of a tab at work does not expire.
+    if desk.run is not run:  # rewound meanwhile: what is shown, and the timer, are the new run's
+        yield desk, gr.skip(), gr.skip(), gr.skip()
+        return
+    trained = run.finish() if run.ended in ("finished", "failed") else None
+    over = gr.Timer(active=False) if run.ended else gr.skip()
+    yield desk, gr.HTML(value=runs.news(run, step, looks)), over, trained or gr.skip()
+
+
+def preview(session: Session | None, *values: Any) -> Any:
+    """What the settings would start now, or why they cannot; nothing is built."""
+    return gr.HTML(plan=preview_payload(session, values))
+
+
+def preview_payload(session: Session | None, values: tuple[Any, ...]) -> dict[str, Any]:
+    try:
+        return {"facts": plans.plan(chosen(session, values), Limits.from_environment()).facts()}
+    except Refusal as refusal:
+        return {"refusal": refusal_payload(refusal)}
+
+
+def apply(event: gr.EventData) -> list[Any]:
+    """The way out that a refusal offered, written into the controls."""
+    data = event._data if isinstance(event._data, Mapping) else {}
+    changes = data.get("changes") if isinstance(data.get("changes"), Mapping) else {}
+    limits, updates = Limits.from_environment(), []
+    for name in FIELDS:
+        try:
+            updates.append(BY_NAME[name].clean(changes[name], limits))
+        except (KeyError, Refusal):
+            updates.append(gr.skip())
+    return updates
+
+
+def asked(event: gr.EventData) -> str:
+    """The command in an event; a stranger's nonsense asks for nothing but the state of things."""
+    data = getattr(event, "_data", None)
+    do = data.get("do") if isinstance(data, Mapping) else None
+    return do if isinstance(do, str) and do in COMMANDS else "resync"
+
+
+def chosen(session: Session | None, values: tuple[Any, ...]) -> Session:
+    """The session with the sidebar's values, each checked here: the API does not go through the controls.
+
+    Raises:
+        Refusal: a value of another type, out of range, or not one of the choices.
+    """
+    base = session if isinstance(session, Session) else Session.of_preset()
+    return base.cleaned(dict(zip(FIELDS, values, strict=True)), Limits.from_environment())
+
+
+def no_curve(run: Run | None) -> dict[str, Any]:
+    """An empty delta: the browser has the curve already, or asks for it."""
+    step, looks = (run.step, len(run.looks)) if run is not None else (0, 0)
+    return {
+        "from": step,
+        "looks_from": looks,
+        "loss": [],
+        "accuracy": [],
+        "rate": [],
+        "grad_norm": [],
+        "looks": [],
+        "plan": None,
+    }

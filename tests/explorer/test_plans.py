@@ -1,0 +1,104 @@
+"""A run is refused before anything is built: one value that cannot be, or sizes that are too much together."""
+
+import doctest
+import math
+from dataclasses import replace
+
+import pytest
+
+from explorer import plans
+from explorer.limits import Limits
+from explorer.plans import Plan
+from explorer.refusals import Refusal
+from explorer.session import Session
+from transformer_core import tasks
+
+LIMITS = Limits()
+
+
+def session(**changes) -> Session:
+    small = {"d_model": 12, "n_heads": 3, "d_ff": 17, "n_encoder_layers": 1, "n_decoder_layers": 1, "recipe": "mine"}
+    return Session.of_preset().change(**{**small, "task": "copy", **changes})
+
+
+def plan(**changes) -> Plan:
+    return plans.plan(session(**changes), LIMITS)
+
+
+def test_the_examples_in_the_docstrings():
+    assert doctest.testmod(plans).failed == 0
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("steps", 10**9), ("steps", 0), ("steps", math.nan), ("steps", None), ("steps", "70"), ("steps", True),
+    ("steps", 3.5),
+    ("train_batch", 10**6), ("train_batch", [3]), ("lr", math.inf), ("lr", -1.0), ("lr", None), ("lr", "0.1"),
+    ("train_seed", -1), ("train_seed", 2**40), ("task", "translate"), ("task", ["copy"]), ("recipe", None),
+])  # fmt: skip
+def test_a_value_that_cannot_be_is_refused_by_its_field(field, value):
+    with pytest.raises(Refusal) as caught:
+        session().cleaned({field: value}, LIMITS)
+    assert caught.value.field == field and caught.value.text("zh") != caught.value.text("en")
+
+
+def test_steps_and_sizes_together_are_refused_with_the_steps_that_fit(monkeypatch):
+    monkeypatch.setattr(plans, "build", lambda *_, **__: pytest.fail("nothing may be built"))
+    large = {"d_model": 96, "d_ff": 384, "n_encoder_layers": 2, "n_decoder_layers": 2, "train_batch": 256}
+    with pytest.raises(Refusal, match="operations") as caught:
+        plan(**large, steps=5000)
+    assert caught.value.field == "steps"
+    monkeypatch.undo()
+    most = caught.value.choices[0]["steps"]
+    assert 0 < most < 5000 and plan(**large, steps=most).steps == most
+
+
+def test_a_step_too_long_to_interrupt_is_refused_with_the_batch_that_fits(monkeypatch):
+    large = {"d_model": 384, "d_ff": 1536, "n_encoder_layers": 2, "n_decoder_layers": 2, "train_batch": 128}
+    monkeypatch.setattr(plans, "build", lambda *_, **__: pytest.fail("nothing may be built"))
+    with pytest.raises(Refusal, match="cannot be interrupted") as caught:
+        plan(**large)
+    monkeypatch.undo()
+    assert plan(**{**large, **caught.value.choices[0]}).training.batch_size == caught.value.choices[0]["train_batch"]
+
+
+def test_a_model_too_large_to_train_is_refused_by_its_bytes(monkeypatch):
+    monkeypatch.setattr(plans, "build", lambda *_, **__: pytest.fail("nothing may be built"))
+    with pytest.raises(Refusal, match="MB") as caught:
+        plan(d_model=1024, n_heads=16, d_ff=4096, n_encoder_layers=6, n_decoder_layers=6)
+    assert "parameters" in str(caught.value)
+
+
+def test_masks_of_another_length_are_refused_where_they_cost_nothing():
+    custom = replace(session().mask_config(), cross=("custom",), cross_custom=((True, False), (True, True)))
+
+    class Odd(Session):
+        def mask_config(self):
+            return custom
+
+    odd = Odd(**vars(session()))
+    with pytest.raises(Refusal):
+        plans.plan(odd, LIMITS)
+
+
+def test_the_task_s_own_recipe_is_the_task_s_own():
+    task = tasks.get("first_last")
+    chosen = Session.of_preset().change(
+        task="first_last", recipe="task", steps=80, train_batch=task.training.batch_size, lr=task.training.lr
+    )
+    asked = plans.plan(chosen, LIMITS)
+    assert (asked.model, asked.masks) == (task.model, task.masks)
+    assert asked.training == replace(task.training, steps=80)
+
+
+def test_there_are_never_more_looks_than_promised():
+    for steps in (1, 2, 14, 15, 16, 99, 600, 5000):
+        assert math.ceil(steps / plans.round_interval(steps)) <= plans.LOOKS
+
+
+def test_a_device_that_is_not_there_is_replaced_by_the_one_that_is(monkeypatch):
+    monkeypatch.setattr(plans.torch.cuda, "is_available", lambda: False)
+    assert plan(device="cuda").device == "cpu" == plan(device="cuda").facts()["device"]
+
+
+def test_two_plans_of_one_session_are_equal_and_of_another_are_not():
+    assert plan() == plan() and plan() != plan(train_seed=8) and plan() != plan(dropout=0.1)

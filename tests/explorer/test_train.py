@@ -1,0 +1,424 @@
+"""The handlers of Train: what buttons and strangers may ask, one person's run apart from another's, and fair slices."""
+
+import doctest
+import gc
+import json
+import math
+import re
+import tomllib
+from collections import Counter, deque
+from types import SimpleNamespace
+
+import gradio as gr
+import pytest
+
+from explorer import looks, plans, runs, theme, words
+from explorer import session as session_module
+from explorer.live import Trained
+from explorer.runs import Desk, Run
+from explorer.session import Session
+from explorer.views import train as view
+from explorer.views import train_sidebar
+from transformer_core import tasks
+
+SMALL = Session.of_preset().change(d_model=12, n_heads=3, d_ff=17, n_encoder_layers=1, n_decoder_layers=1)
+SLICE = view.SLICE
+VALUES = ("copy", "mine", 4, 5, 0.3, 7)
+
+
+def event(do=None, **data) -> SimpleNamespace:
+    return SimpleNamespace(_data={"do": do, **data})
+
+
+def ask(run, do, values=VALUES, session=SMALL):
+    """The run after a command, what the view was told, and the timer."""
+    desk = Desk(run)
+    after, html, timer = view.command(desk, session, *values, event(do))
+    assert skipped(after) or after is desk
+    return desk.run, (None if skipped(html) else update_of(html)), timer
+
+
+def update_of(component) -> dict:
+    return component["value"] if isinstance(component, dict) else component.value
+
+
+def skipped(output) -> bool:
+    return isinstance(output, dict) and set(output) == {"__type__"}
+
+
+def active(timer) -> bool | None:
+    if skipped(timer):
+        return None
+    return timer["active"] if isinstance(timer, dict) else timer.active
+
+
+def slices(run) -> list[tuple]:
+    """All that one tick says."""
+    return list(view.tick(Desk(run)))
+
+
+@pytest.fixture(autouse=True)
+def few_looks(monkeypatch):
+    monkeypatch.setattr(plans, "LOOKS", 2)
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """A slice goes on to its goal, however busy the machine that runs the tests."""
+    monkeypatch.setattr(view, "SLICE", 60.0)
+
+
+@pytest.fixture
+def swept():
+    """Blocks leave event loops unclosed; they are collected here, where gradio's warnings are only shown."""
+    yield
+    gc.collect()
+
+
+# ------------------------------------------------------------------------------------------------------------ transport
+
+
+def test_the_examples_in_the_docstrings():
+    assert doctest.testmod(view).failed == 0
+
+
+def test_play_starts_the_run_of_the_sidebar_and_tick_takes_it_to_the_end():
+    run, told, timer = ask(None, "play")
+    assert (run.plan.task, run.plan.steps, run.plan.training.batch_size, run.plan.model.d_model) == ("copy", 4, 5, 12)
+    assert told["reply"] == "play" and told["plan"]["steps"] == 4 and active(timer) is True
+    kept, html, timer, trained = slices(run)[-1]
+    assert kept.run is run, "so that the state of a long run does not expire"
+    assert update_of(html)["state"] == "finished" and len(update_of(html)["loss"]) == 4
+    assert active(timer) is False
+    assert isinstance(trained, Trained) and trained.step == 4 and not trained.model.training
+
+
+def test_a_tick_without_work_puts_the_timer_to_sleep():
+    run, _, _ = ask(None, "rewind")
+    for idle in (run, None):
+        ((_, html, timer, trained),) = slices(idle)
+        assert active(timer) is False and skipped(trained)
+        assert skipped(html) is (idle is not None)
+    assert update_of(slices(None)[0][1]) == {"gone": True}
+
+
+def test_step_pause_and_twenty():
+    run, _, _ = ask(None, "step", (*VALUES[:2], 60, *VALUES[3:]))
+    slices(run)
+    assert run.step == 1 and run.state == "paused"
+    ask(run, "more")
+    ask(run, "pause")
+    slices(run)
+    assert run.step == 1, "paused before it began"
+    ask(run, "more")
+    for _ in range(50):
+        if run.running:
+            slices(run)
+    assert run.step == 21 and run.state == "paused"
+
+
+def test_rewind_repeats_the_run_and_frees_the_old_one():
+    old, _, _ = ask(None, "play")
+    slices(old)
+    run, told, timer = ask(old, "rewind")
+    assert run is not old and run.id != old.id and run.plan == old.plan
+    assert told["state"] == "ready" and told["loss"] == [] and active(timer) is False
+    ask(run, "play")
+    slices(run)
+    assert [report.loss for report in run.reports] == [report.loss for report in old.reports]
+
+
+def test_rewind_takes_what_the_sidebar_says_now():
+    run, _, _ = ask(None, "step")
+    run, told, _ = ask(run, "rewind", ("reverse", "mine", 9, 5, 0.3, 7))
+    assert (run.plan.task, told["plan"]["steps"]) == ("reverse", 9)
+
+
+def test_a_slice_that_ends_after_a_rewind_does_not_touch_the_new_run(monkeypatch):
+    monkeypatch.setattr(view, "EVERY", 0.0)
+    desk, long = Desk(), (*VALUES[:2], 60, *VALUES[3:])
+    view.command(desk, SMALL, *long, event("play"))
+    old, late = desk.run, view.tick(desk)
+    next(late)
+    view.command(desk, SMALL, *long, event("rewind"))
+    view.command(desk, SMALL, *long, event("play"))
+    last = list(late)[-1]
+    assert last[0] is desk and desk.run is not old and old.ended == "closed"
+    assert all(skipped(output) for output in last[1:]), "neither its curve nor the timer of the new run"
+    assert desk.run.running and desk.run.step == 0
+
+
+def test_play_after_the_end_begins_anew():
+    run, _, _ = ask(None, "play")
+    slices(run)
+    again, _, timer = ask(run, "play")
+    assert again is not run and again.step == 0 and active(timer) is True
+
+
+def test_play_after_a_pause_goes_on_with_the_same_run_whatever_the_sidebar_says():
+    run, _, _ = ask(None, "step")
+    slices(run)
+    same, _, _ = ask(run, "play", ("reverse", "mine", 9, 5, 0.3, 7))
+    assert same is run and run.step == 1 and run.running
+
+
+def test_stop_ends_the_run_at_once_and_hands_its_model_over():
+    run, _, _ = ask(None, "step")
+    slices(run)
+    _, told, timer = ask(run, "stop")
+    assert told["state"] == "stopped" and active(timer) is False
+    trained = view.hand_over(Desk(run))
+    assert isinstance(trained, Trained) and (trained.step, trained.task) == (1, "copy")
+    assert skipped(view.hand_over(Desk(run))) and skipped(view.hand_over(None)) and skipped(view.hand_over(Desk())), (
+        "once"
+    )
+
+
+def test_hand_over_takes_no_model_from_a_run_that_goes_on():
+    run, _, _ = ask(None, "play", (*VALUES[:2], 60, *VALUES[3:]))
+    list(run.work(0, 9))
+    assert skipped(view.hand_over(Desk(run))) and run.running
+
+
+def test_a_failed_run_hands_over_the_weights_of_its_last_good_step():
+    run, _, _ = ask(None, "play", (*VALUES[:2], 60, *VALUES[3:]))
+    list(run.work(0, 9))
+    run._model.decoder.layers[0].feed_forward.w_1.weight.data.fill_(math.nan)
+    _, html, timer, trained = slices(run)[-1]
+    assert update_of(html)["state"] == "failed" and active(timer) is False
+    assert update_of(html)["fault"]["tensor"] == "decoder.layers.0.feed_forward/hidden"
+    assert trained.step == update_of(html)["fault"]["step"] - 1
+
+
+def test_a_tab_whose_run_is_gone_is_told_so():
+    _, told, timer = ask(None, "wake")
+    assert told == {"reply": "wake", "gone": True} and active(timer) is False
+
+
+def test_resync_tells_the_whole_curve_and_the_plan():
+    run, _, _ = ask(None, "play")
+    slices(run)
+    _, told, _ = ask(run, "resync")
+    assert told["from"] == 0 and len(told["loss"]) == 4 and told["looks_from"] == 0 and told["plan"]["task"] == "copy"
+    _, told, _ = ask(run, "wake")
+    assert told["loss"] == [] and told["from"] == 4
+
+
+# --------------------------------------------------------------------------------------------------- what strangers ask
+
+
+@pytest.mark.parametrize(("values", "field"), [
+    (("copy", "mine", 10**9, 5, 0.3, 7), "steps"),
+    (("copy", "mine", math.nan, 5, 0.3, 7), "steps"),
+    (("copy", "mine", None, 5, 0.3, 7), "steps"),
+    (("copy", "mine", 4, "5", 0.3, 7), "train_batch"),
+    (("copy", "mine", 4, 5, [0.3], 7), "lr"),
+    (("copy", "mine", 4, 5, math.inf, 7), "lr"),
+    (("copy", "mine", 4, 5, 0.3, -3), "train_seed"),
+    (("<script>", "mine", 4, 5, 0.3, 7), "task"),
+    (("copy", {"a": 1}, 4, 5, 0.3, 7), "recipe"),
+    (("copy", "mine", 5000, 256, 0.3, 7), None),
+])  # fmt: skip
+def test_a_value_that_cannot_be_is_refused_at_its_control_and_nothing_is_made(values, field, monkeypatch):
+    session = SMALL if field else SMALL.change(d_model=96, n_heads=3, d_ff=384, n_encoder_layers=2, n_decoder_layers=2)
+    running, _, _ = ask(None, "step")
+    monkeypatch.setattr(view, "Run", lambda *_: pytest.fail("no run may be made"))
+    for run in (None, running):
+        after, told, timer = ask(run, "rewind" if run else "play", values, session)
+        assert after is run and told["refusal"]["field"] == (field or "steps") and skipped(timer)
+        assert all(told["refusal"]["text"][lang] for lang in words.LANGUAGES)
+    assert running.ended == "", "a refused rewind leaves the run as it was"
+    shown = view.preview_payload(session, values)
+    assert shown["refusal"] == told["refusal"]
+
+
+@pytest.mark.parametrize(
+    "data", [None, "play", 7, [], {}, {"do": None}, {"do": ["play"]}, {"do": "__class__"}, {"do": "x" * 9999}]
+)
+def test_a_nonsense_command_starts_nothing(data):
+    after, html, _ = view.command(None, None, *VALUES, SimpleNamespace(_data=data))
+    assert skipped(after) and update_of(html) == {"reply": "resync", "gone": True}
+
+
+@pytest.mark.parametrize(
+    "data", [None, 3, {}, {"changes": 5}, {"changes": {"steps": math.nan, "task": "x", "d_model": 3}}]
+)
+def test_a_nonsense_remedy_changes_nothing(data):
+    assert all(skipped(update) for update in view.apply(SimpleNamespace(_data=data)))
+
+
+def test_a_remedy_moves_its_control_alone():
+    updates = dict(zip(view.FIELDS, view.apply(event(changes={"steps": 300})), strict=True))
+    assert updates["steps"] == 300 and all(skipped(update) for name, update in updates.items() if name != "steps")
+
+
+def test_each_way_out_of_a_refusal_is_itself_accepted():
+    session = SMALL.change(d_model=96, n_heads=3, d_ff=384, n_encoder_layers=2, n_decoder_layers=2)
+    values = dict(zip(view.FIELDS, ("copy", "mine", 5000, 256, 0.3, 7), strict=True))
+    choices = view.preview_payload(session, tuple(values.values()))["refusal"]["choices"]
+    assert choices
+    for choice in choices:
+        assert "facts" in view.preview_payload(session, tuple((values | choice["changes"]).values()))
+        assert set(choice["label"]) == set(words.LANGUAGES)
+
+
+def test_a_task_brings_its_recipe():
+    table = json.loads(re.fullmatch(r"\(task\) => \((.*)\)\[task\]", train_sidebar.recipes_script())[1])
+    assert set(table) == set(tasks.TASKS)
+    for name, task in tasks.TASKS.items():
+        assert table[name] == [task.training.total_steps, task.training.batch_size, task.training.lr]
+        facts = view.preview_payload(None, (name, "task", *table[name], 7))["facts"]
+        assert facts["steps"] == facts["learns_in"]
+        assert facts["chance_loss"] == pytest.approx(task.chance_loss, rel=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------------- several people
+
+
+def test_stop_of_one_person_does_not_touch_another_s_run():
+    mine, _, _ = ask(None, "play", (*VALUES[:2], 60, *VALUES[3:]))
+    yours, _, _ = ask(None, "play", (*VALUES[:2], 60, *VALUES[3:]))
+    list(mine.work(0, 9))
+    list(yours.work(0, 9))
+    ask(mine, "stop")
+    view.hand_over(Desk(mine))
+    ask(mine, "rewind")
+    assert yours.running and yours._model is not None
+    list(yours.work(0, 9))
+    assert yours.step == 2 and [report.loss for report in yours.reports[:1]] == [report.loss for report in mine.reports]
+
+
+def test_everyone_gets_the_same_share_of_a_queue(monkeypatch):
+    """Five tabs, one place at work, first come first served, as gradio's queue does it with concurrency_id "train"."""
+    monkeypatch.setattr(view, "SLICE", SLICE)
+    clock = [0.0]
+    monkeypatch.setattr(runs.time, "monotonic", lambda: clock[0])
+
+    def one_step(run: Run) -> None:
+        run.reports.append(None)
+        clock[0] += cost[run.id]
+
+    monkeypatch.setattr(Run, "_advance", one_step)
+    monkeypatch.setattr(runs, "news", lambda *_: {})
+    everyone = [ask(None, "rewind", ("copy", "mine", 4000, 5, 0.3, seed))[0] for seed in range(5)]
+    cost = {run.id: seconds for run, seconds in zip(everyone, (0.01, 0.02, 0.05, 0.1, 0.3), strict=True)}
+    for run in everyone:
+        run.play()
+    queue, used, turns, longest = deque(everyone), Counter(), Counter(), 0.0
+    while clock[0] < 150:
+        run = queue.popleft()
+        begun = clock[0]
+        slices(run)
+        longest = max(longest, clock[0] - begun)
+        used[run.id] += clock[0] - begun
+        turns[run.id] += 1
+        queue.append(run)
+    assert max(turns.values()) - min(turns.values()) <= 1
+    assert longest <= 1.0 + 1e-9, "the longest that anyone waits for one other"
+    assert max(used.values()) / min(used.values()) < 1.4, (
+        "time is shared, not steps: slow models do not slow the others"
+    )
+
+
+def test_the_wiring_is_bounded_and_its_state_is_the_tab_s(swept):
+    with gr.Blocks() as blocks:
+        session_state, trained_state = gr.State(None), gr.State(None)
+        sidebar = view.build_sidebar()
+        tab = view.build_tab(sidebar, session_state, trained_state)
+    by_name = {}
+    for function in blocks.fns.values():
+        by_name.setdefault(function.name, function)
+    tick = by_name["tick"]
+    assert tick.concurrency_id == "train" and tick.concurrency_limit == view.slots() and tick.queue
+    assert not by_name["command"].queue and by_name["command"].trigger_mode == "multiple"
+    for name in ("command", "preview"):
+        assert not by_name[name].preprocess, "a number out of a slider's range must reach the sentence that refuses it"
+    assert by_name["hand_over"].queue, "gradio tells of a changed state only through its queue"
+    assert tab.desk_state.time_to_live == 1800 and tab.desk_state.value is None
+    assert [output._id for output in by_name["hand_over"].outputs] == [trained_state._id]
+    assert tuple(sidebar.fields) == view.FIELDS and len(tab.trained_events) == 1
+    assert all(
+        function.api_visibility == "private" for function in blocks.fns.values() if function.name not in ("TabClosed",)
+    )
+
+
+def test_a_closed_tab_ends_its_own_run_alone(swept):
+    with gr.Blocks() as blocks:
+        state = gr.State(None)
+    mine, yours = (
+        Run(plans.plan(SMALL.change(steps=50), view.Limits())),
+        Run(plans.plan(SMALL.change(steps=50), view.Limits())),
+    )
+    for run in (mine, yours):
+        run.play()
+        list(run.work(0, 9))
+    holder = SimpleNamespace(
+        session_data={
+            "a": SimpleNamespace(state_data={state._id: Desk(mine)}),
+            "b": SimpleNamespace(state_data={state._id: Desk(yours)}),
+        }
+    )
+    blocks.state_holder = holder
+    closed = view.TabClosed(blocks, state._id)
+    closed(SimpleNamespace(session_hash="a"))
+    closed(SimpleNamespace(session_hash="nobody"))
+    closed(None)
+    assert mine.ended == "closed" and mine._model is None
+    assert yours.running and yours._model is not None
+
+
+def test_nothing_is_remembered_in_the_modules():
+    for module in (view, train_sidebar, plans, looks, runs):
+        kept = [
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, (list, dict, set, bytearray, deque))
+            and not name.startswith("__")
+            and getattr(session_module, name, None) is not value
+        ]
+        assert kept == [], module.__name__
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def test_labels_in_both_languages_in_the_order_of_the_controls(swept):
+    with gr.Blocks():
+        sidebar = view.build_sidebar()
+    english, chinese = sidebar.relabel("en"), sidebar.relabel("zh")
+    assert len(english) == len(chinese) == len(sidebar.relabel_targets)
+    for field, one, other in zip(sidebar.relabel_targets, english, chinese, strict=True):
+        assert one["label"] == field.label and one["label"] != other["label"]
+        if "choices" in one:
+            assert (
+                [value for _, value in one["choices"]]
+                == [value for _, value in other["choices"]]
+                == [value for _, value in field.choices]
+            )
+
+
+def test_every_sentence_the_script_says_is_there_and_every_one_that_is_there_is_said():
+    script = theme.script("train.js")
+    there = set(words.section("en", "train"))
+    said = set(re.findall(r'\bt\(\s*"(\w+)"', script))
+    said |= {one for pair in re.findall(r't\([^"`()]*\? "(\w+)" : "(\w+)"', script) for one in pair}
+    quoted = set(re.findall(r'"(\w+)"', script))
+    assert said <= there
+    families = ("state_", "norm_", "positions_", "class_", "task_", "needs_", "recipe_")
+    python = {"model", *view.FIELDS, "chance_short"}
+    unsaid = {key for key in there - said - quoted - python if not key.startswith(families)}
+    assert unsaid == set()
+
+
+def test_both_languages_have_the_same_placeholders():
+    texts = tomllib.loads((words.FOLDER / "train.toml").read_text(encoding="utf-8"))
+    for table in texts.values():
+        for key, said in table.items():
+            assert said["en"].strip() and said["zh"].strip(), key
+            assert words.placeholders(said["en"]) == words.placeholders(said["zh"]), key
+
+
+def test_the_template_is_constant_and_the_script_writes_no_markup():
+    script = theme.script("train.js")
+    assert "${" not in view.TEMPLATE and "{{" not in view.TEMPLATE
+    assert not re.search(r"innerHTML\s*=|outerHTML|insertAdjacentHTML|document\.write|TL\.markup", script)
