@@ -1,6 +1,6 @@
 """``python -m benchmarks``: what the ledger costs, and our model against torch.nn.Transformer and TorchLens.
 
-Every line is a ratio measured in this run, one thread, interleaved; the target stands beside it.
+Every line is a ratio measured in this run, one thread, interleaved, with its target beside it where there is one.
 """
 
 import argparse
@@ -116,13 +116,14 @@ def training(size: str, rounds: int) -> None:
     src, tgt = padded_batch(size)
 
     def step_of(model: nn.Module):  # type: ignore[no-untyped-def]
-        optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
 
         def step() -> None:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             logits = model(src, tgt)
+            # Labels that are not shifted: nothing is learned here, only the time counts.
             nn.functional.cross_entropy(logits.flatten(0, 1), tgt.flatten(), ignore_index=0).backward()
-            optimiser.step()
+            optimizer.step()
 
         return step
 

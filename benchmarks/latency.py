@@ -28,9 +28,11 @@ START = 120  # seconds until the app answers
 # Moves a control and waits for the row that shows it. Everything happens in one task of the page but for the answer.
 MEASURE = """({ control, value, key, shape }) => new Promise((done, failed) => {
   const shown = () => document.querySelector(`.tl-x-rows tr[data-key="${key}"] .tl-x-c-shape`)?.textContent;
-  if (shown() === shape) failed(new Error(`${key} is ${shape} before anything was moved`));
-  const box = document.querySelector(`#tl-f-${control}`), radio = box.querySelector(`input[type=radio][value="${value}"]`);
-  const start = performance.now(), late = setTimeout(() => failed(new Error(`${key} is ${shown()} after 20 s, not ${shape}`)), 20000);
+  const fail = (when) => failed(new Error(`${key} is ${shown()} ${when}; wanted ${shape}`));
+  if (shown() === shape) fail("before anything was moved");
+  const box = document.querySelector(`#tl-f-${control}`);
+  const radio = box.querySelector(`input[type=radio][value="${value}"]`);
+  const start = performance.now(), late = setTimeout(fail, 20000, "after 20 s");
   const watch = new MutationObserver(() => {
     if (shown() !== shape) return;
     watch.disconnect();
@@ -118,7 +120,7 @@ def main() -> int:
     verdict = "within" if median <= TARGET else "above"
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     print(f"{len(times)} changes on first_look, {os.cpu_count()} cores{load}")
-    print(f"moved control to new shapes: median {median:.0f} ms  [{low:.0f} .. {high:.0f}]   {verdict} the target of {TARGET} ms")
+    print(f"moved control to new shapes: median {median:.0f} ms [{low:.0f} .. {high:.0f}], {verdict} {TARGET} ms")
     return 0
 
 

@@ -203,10 +203,10 @@ def test_a_batch_that_would_fill_the_memory_is_refused_before_it_is_made() -> No
     assert error.choices == [{"batch_size": 1}]
 
 
-@pytest.mark.parametrize("seed", [-1, 1 << 62, True])
+@pytest.mark.parametrize("seed", [-1, 1 << 31, True])
 def test_a_seed_is_a_whole_number_that_a_generator_takes(seed: int) -> None:
     assert refused(DataConfig(), seed=seed).field == "seed"
-    assert make_batch(MODEL, DataConfig(), (1 << 62) - 1).src.shape == (2, 7)
+    assert make_batch(MODEL, DataConfig(), (1 << 31) - 1).src.shape == (2, 7)
 
 
 @given(

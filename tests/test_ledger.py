@@ -234,6 +234,7 @@ def test_statistics_count_nan_and_infinity_and_describe_the_rest():
     got = summary(torch.tensor([1.0, float("nan"), float("inf"), -float("inf"), 3.0]))
     assert got == {"min": 1.0, "max": 3.0, "mean": 2.0, "std": 1.0, "nan": 1, "inf": 2}
     assert summary(torch.tensor([float("nan")]))["min"] is None
+    assert summary(torch.full((4,), 3e38))["mean"] == pytest.approx(3e38)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16", "int64", "bool"])

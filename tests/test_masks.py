@@ -54,14 +54,14 @@ def test_block_and_strided():
 @pytest.mark.parametrize("make", [masks.window, masks.block, masks.strided])
 @pytest.mark.parametrize("width", [0, -3])
 def test_a_width_below_one_is_refused(make, width):
-    with pytest.raises(ValueError, match=f"{make.__name__} {width} would hide every key; 1 is the smallest"):
+    with pytest.raises(ValueError, match=f"{make.__name__} must be at least 1, got {width}"):
         make(4, 4, width)
 
 
 def test_a_prefix_beyond_the_sequence_is_refused():
     with pytest.raises(ValueError, match="prefix 5 is longer than the sequence of 4; at most 4 fits"):
         masks.prefix(4, 5)
-    with pytest.raises(ValueError, match="prefix 0 would hide"):
+    with pytest.raises(ValueError, match="prefix must be at least 1, got 0"):
         masks.prefix(4, 0)
 
 
@@ -130,6 +130,16 @@ def test_one_mask_means_the_same_in_every_convention():
 def test_a_mask_of_queries_is_no_key_padding_mask():
     with pytest.raises(ValueError, match=r"\(B 1 1 k\), got shape \(3, 3\); use to_attn_mask"):
         masks.to_key_padding_mask(masks.causal(3))
+
+
+def test_heads_of_a_mask_are_its_own_or_given():
+    per_head = torch.stack([masks.causal(3), masks.window(3, 3, 1)]).expand(5, 2, 3, 3)
+    assert torch.equal(masks.from_attn_mask(masks.to_attn_mask(per_head), 2), per_head)
+    assert masks.to_attn_mask(per_head[:, :1], n_heads=7).shape == (35, 3, 3)
+    with pytest.raises(ValueError, match="allowed has 2 heads, n_heads is 3; they must be equal"):
+        masks.to_attn_mask(per_head, n_heads=3)
+    with pytest.raises(ValueError, match=r"shape \(2, 3, 3\); q k or B H q k is wanted"):
+        masks.to_attn_mask(per_head[0])
 
 
 def test_a_finite_bias_is_no_mask():

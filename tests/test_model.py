@@ -218,7 +218,7 @@ def test_other_dtypes_run_and_stay_finite(dtype):
         (SRC, TGT + 20, "tgt holds the id 29; a vocabulary of 23 has 0 to 22"),
         (torch.ones(3, 17, dtype=torch.int64), TGT, "src has 17 tokens, more than max_seq_len 16"),
         (SRC[:, :0], TGT, r"src is empty, shape \(3, 0\); it needs at least one token"),
-        (SRC[0], TGT, r"src must be token ids, int64 of shape \(sentences, tokens\); got torch.int64 of shape \(7,\)"),
+        (SRC[0], TGT, r"src must be token ids, .* of shape \(sentences, tokens\); got torch.int64 of shape \(7,\)"),
         (SRC.float(), TGT, "got torch.float32"),
         (SRC, None, "tgt must be token ids, .* got nothing"),
         (SRC[:2], TGT, "src has 2 sentences and tgt 3; they must be pairs"),

@@ -7,21 +7,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from transformer_core.config import FILLS, divisors
+from transformer_core.errors import join
 from transformer_core.ledger import note
-
-FILLS = ("exclude", "-inf", "finfo_min", "-1e9")
 
 
 def attend(
     q: Float[Tensor, "B H q Dh"],
     k: Float[Tensor, "B H k Dh"],
-    v: Float[Tensor, "B H k Dv"],
+    v: Float[Tensor, "B H k Dh"],
     allowed: Tensor | None = None,
     *,
     fill: str = "exclude",
     scale: bool = True,
     dropout: Callable[[Tensor], Tensor] | None = None,
-) -> tuple[Float[Tensor, "B H q Dv"], Float[Tensor, "B H q k"]]:
+) -> tuple[Float[Tensor, "B H q Dh"], Float[Tensor, "B H q k"]]:
     """softmax(q kᵀ / √d_head) v over the pairs where ``allowed`` is True (equation 1). Returns context and weights.
 
     ``allowed`` broadcasts to B H q k; None lets every query see every key. ``dropout`` acts on what is multiplied
@@ -29,10 +29,10 @@ def attend(
 
     Equal scores average the values that may be seen:
 
-    >>> q, k, v = torch.zeros(1, 1, 1, 2), torch.zeros(1, 1, 3, 2), torch.tensor([[[[1.0], [3.0], [99.0]]]])
+    >>> q, k, v = torch.zeros(1, 1, 1, 2), torch.zeros(1, 1, 3, 2), torch.tensor([[[[1.0, 0], [3, 8], [99, 99]]]])
     >>> context, weights = attend(q, k, v, torch.tensor([True, True, False]))
     >>> weights.tolist(), context.tolist()
-    ([[[[0.5, 0.5, 0.0]]]], [[[[2.0]]]])
+    ([[[[0.5, 0.5, 0.0]]]], [[[[2.0, 4.0]]]])
 
     Raises:
         ValueError: ``allowed`` is not boolean or does not broadcast to the scores, or ``fill`` is unknown.
@@ -96,7 +96,10 @@ class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_H) W_o, head_i = attend(x W_q,i, memory W_k,i, memory W_v,i) (section 3.2.2).
 
     In self-attention ``memory`` is ``x`` itself; in cross-attention it is the output of the encoder.
-    The H projections to d_head are the column blocks of one projection to d_model.
+    The H projections to d_head are the column blocks of one W (the rows of ``w_q.weight``: nn.Linear keeps it
+    transposed).
+
+    Differs from the paper: each projection also adds a bias; ``bias=False`` takes it away.
 
     Raises:
         ValueError: ``n_heads`` does not divide ``d_model``.
@@ -114,8 +117,9 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         if n_heads < 1 or d_model % n_heads:
-            divisors = [n for n in range(1, d_model + 1) if d_model % n == 0]
-            raise ValueError(f"d_model {d_model} is not divisible by {n_heads} heads; {divisors} divide it")
+            counts = divisors(d_model)
+            near = join([n for n in counts if n < n_heads][-1:] + [n for n in counts if n > n_heads][:1])
+            raise ValueError(f"d_model {d_model} is not divisible by {n_heads} heads; the nearest that divide: {near}")
         self.n_heads, self.scale, self.fill, self.dropout = n_heads, scale, fill, dropout
         self.w_q = nn.Linear(d_model, d_model, bias=bias)
         self.w_k = nn.Linear(d_model, d_model, bias=bias)
@@ -143,7 +147,11 @@ class MultiHeadAttention(nn.Module):
 
 
 def check_allowed(allowed: Tensor | None, scores: Tensor) -> None:
-    """Raises ValueError unless ``allowed`` is None or a boolean tensor that broadcasts to the scores."""
+    """``allowed`` is None or boolean, and broadcasts to the scores.
+
+    Raises:
+        ValueError: it does not, or holds something else.
+    """
     if allowed is None:
         return
     if allowed.dtype != torch.bool:

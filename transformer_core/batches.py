@@ -40,7 +40,7 @@ def make_batch(model: ModelConfig, data: DataConfig, seed: int = 0) -> Batch:
     Raises:
         ConfigError: tokens that do not fit the model, see ``batch_sizes``, or a seed that is no whole number.
     """
-    number = check_whole("seed", seed, 0, (1 << 62) - 1)
+    number = check_whole("seed", seed, 0, (1 << 31) - 1)
     rows, src_len, tgt_len = batch_sizes(model, data)
     src = _make_side("src", model, data, rows, src_len, 2 * number) if model.has_encoder else None
     tgt = _make_side("tgt", model, data, rows, tgt_len, 2 * number + 1) if model.has_decoder else None

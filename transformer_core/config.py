@@ -35,7 +35,10 @@ PAD, BEGIN, END, UNKNOWN = 0, 1, 2, 3
 FIRST_FREE = 4
 """The first id of an ordinary token."""
 
-# Far above any model that fits one machine, and low enough that no product of sizes leaves 64 bits.
+FILLS = ("exclude", "-inf", "finfo_min", "-1e9")
+"""What may stand in hidden places before the softmax."""
+
+# Far above any model that fits one machine: they stop a slip of the finger, not an ambition.
 MAX_WIDTH, MAX_BATCH = 1 << 16, 1 << 16
 MAX_HIDDEN, MAX_LENGTH = 1 << 20, 1 << 20
 MAX_VOCABULARY = 1 << 24
@@ -166,13 +169,17 @@ class MaskConfig(Checked):
     encoder_self: tuple[str, ...] = checked(("padding",), check_rules, "rules")
     decoder_self: tuple[str, ...] = checked(("padding", "causal"), check_rules, "rules")
     cross: tuple[str, ...] = checked(("padding",), check_rules, "rules")
-    fill: str = choice("exclude", "exclude", "-inf", "finfo_min", "-1e9")
+    fill: str = choice("exclude", *FILLS)
     encoder_self_custom: tuple[tuple[bool, ...], ...] | None = optional(check_matrix, "list")
     decoder_self_custom: tuple[tuple[bool, ...], ...] | None = optional(check_matrix, "list")
     cross_custom: tuple[tuple[bool, ...], ...] | None = optional(check_matrix, "list")
 
     def together(self) -> None:
-        """The rule "custom" and its matrix come together or not at all."""
+        """The rule "custom" and its matrix come together or not at all; a prefix is for self-attention."""
+        for rule in self.cross:
+            if rule.startswith("prefix"):
+                kept = tuple(other for other in self.cross if other != rule)
+                raise ConfigError("prefix_cross", field="cross", given=rule, choices=[{"cross": kept}])
         for field in ("encoder_self", "decoder_self", "cross"):
             named, matrix = "custom" in getattr(self, field), getattr(self, f"{field}_custom")
             if named != (matrix is not None):
@@ -183,11 +190,11 @@ class MaskConfig(Checked):
 class TrainConfig(Checked):
     """How to train (section 5): ``lr`` is the rate, or with schedule "warmup" a factor on equation 3 (the paper: 1).
 
-    ``steps`` counts before ``epochs``; an epoch of an endless task is 100 steps. Whether ``task`` exists is known to
-    the register of tasks.
+    ``steps`` takes precedence over ``epochs``; an epoch of an endless task is 100 steps. Whether ``task``
+    exists is known to the register of tasks.
 
     Raises:
-        ConfigError: a setting of the wrong type or out of its range, or a warm-up of no step.
+        ConfigError: a setting of the wrong type or out of its range, or schedule "warmup" without steps to warm up.
     """
 
     section: ClassVar[str] = "training"

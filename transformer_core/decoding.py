@@ -1,4 +1,4 @@
-"""Decoding: a trained model writes, one token at a time, and reads what it has written (section 3.1, auto-regressive)."""
+"""Decoding: the model writes one token at a time and reads what it has written so far (section 3)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ def greedy(
 
     The begin id is not part of the answer, the end id is, and behind it stands padding. The answer is as wide as the
     longest sentence in it, at most ``max_length``; one without the end id was cut there. What is likeliest at each
-    step need not be likeliest in sum: greedy search never takes a choice back.
+    step need not be likeliest as a whole: greedy search never takes a choice back.
 
     The source is encoded once; the target so far is decoded anew for every token.
 

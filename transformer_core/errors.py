@@ -47,6 +47,8 @@ MESSAGES: Mapping[str, str] = {
     "rule_takes_none": "the mask rule {given} in {field} takes no size; write {nearest}.",
     "rule_size": "the mask rule {given} in {field} needs a whole size between {low} and {high}. "
     "The nearest is {nearest}.",
+    "prefix_cross": "cross names the mask rule {given}; a prefix is for self-attention, where queries and keys are one "
+    "sequence.",
     "rule_twice": "{field} names the mask rule {given} twice; once is enough.",
     "custom_missing": '{field} names "custom", but {field}_custom holds no matrix of true and false.',
     "custom_unused": '{field}_custom holds a matrix, but {field} does not name "custom".',

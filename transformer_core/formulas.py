@@ -114,6 +114,9 @@ def _value(settings: object, name: str) -> object:
     return settings.get(name) if isinstance(settings, Mapping) else getattr(settings, name, None)
 
 
+NOT_IN_PAPER = "–"
+"""Stands for the section of what was added since: pre-norm stacks end with a norm, the paper's do not."""
+
 # Short names for what many rows share.
 _ATTENTION = "transformer_core.attention.MultiHeadAttention.forward"
 _ATTEND = "transformer_core.attention.attend"
@@ -293,7 +296,7 @@ FORMULAS: tuple[Formula, ...] = (
     ),
     # Ends of the stacks and the output (3.1, 3.4)
     Formula(
-        "encoder_final_norm", "encoder/final_norm", r"\mathrm{norm} = \mathrm{LayerNorm}(x)", "3.1", "",
+        "encoder_final_norm", "encoder/final_norm", r"\mathrm{norm} = \mathrm{LayerNorm}(x)", NOT_IN_PAPER, "",
         "transformer_core.model.Encoder.forward", f"{_TESTS}test_encoder_final_norm", (_END_OF_ENCODER,), _NORMS,
     ),
     Formula(
@@ -301,7 +304,7 @@ FORMULAS: tuple[Formula, ...] = (
         f"{_MODEL}.encode", f"{_TESTS}test_memory", (f"/encoder/final_norm|{_END_OF_ENCODER}",),
     ),
     Formula(
-        "decoder_final_norm", "decoder/final_norm", r"\mathrm{norm} = \mathrm{LayerNorm}(x)", "3.1", "",
+        "decoder_final_norm", "decoder/final_norm", r"\mathrm{norm} = \mathrm{LayerNorm}(x)", NOT_IN_PAPER, "",
         "transformer_core.model.Decoder.forward", f"{_TESTS}test_decoder_final_norm", (_END_OF_DECODER,), _NORMS,
     ),
     Formula(

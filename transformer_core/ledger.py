@@ -266,7 +266,7 @@ def summary(value: Tensor) -> dict[str, Any]:
     total = numbers.sum()
     if not total.isfinite():  # a sum shows NaN and infinity for free; only then are they counted
         nan, inf = int(numbers.isnan().sum()), int(numbers.isinf().sum())
-        numbers = numbers[numbers.isfinite()]
+        numbers = numbers[numbers.isfinite()].double()  # the finite ones alone may overflow the sum of a float32
         if numbers.numel() == 0:
             return dict.fromkeys(_STATISTICS) | {"nan": nan, "inf": inf}
         total = numbers.sum()

@@ -30,6 +30,9 @@ def causal(q_len: int, k_len: int | None = None) -> Bool[Tensor, "q k"]:
 
     >>> causal(2, 5).int().tolist()
     [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
+
+    Raises:
+        ValueError: a length is below 1.
     """
     query, key = _places(q_len, k_len)
     return key <= query
@@ -44,7 +47,7 @@ def window(q_len: int, k_len: int, width: int, causal: bool = True) -> Bool[Tens
     [2, 3, 2]
 
     Raises:
-        ValueError: ``width`` is below 1, which would hide every key.
+        ValueError: ``width`` or a length is below 1.
     """
     _at_least_one("window", width)
     query, key = _places(q_len, k_len)
@@ -59,7 +62,7 @@ def prefix(length: int, prefix: int) -> Bool[Tensor, "q k"]:
     [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
 
     Raises:
-        ValueError: ``prefix`` is below 1 or beyond ``length``.
+        ValueError: ``prefix`` is below 1 or beyond ``length``, or there is no token at all.
     """
     _at_least_one("prefix", prefix)
     if prefix > length:
@@ -75,7 +78,7 @@ def block(q_len: int, k_len: int, width: int) -> Bool[Tensor, "q k"]:
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
 
     Raises:
-        ValueError: ``width`` is below 1.
+        ValueError: ``width`` or a length is below 1.
     """
     _at_least_one("block", width)
     query, key = _places(q_len, k_len)
@@ -89,7 +92,7 @@ def strided(q_len: int, k_len: int, width: int) -> Bool[Tensor, "q k"]:
     [[1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1]]
 
     Raises:
-        ValueError: ``width`` is below 1.
+        ValueError: ``width`` or a length is below 1.
     """
     _at_least_one("strided", width)
     query, key = _places(q_len, k_len)
@@ -179,19 +182,28 @@ def from_key_padding_mask(ignore: Bool[Tensor, "B k"]) -> Bool[Tensor, "B 1 1 k"
     return ~ignore[:, None, None, :]
 
 
-def to_attn_mask(allowed: Bool[Tensor, "..."], n_heads: int = 1) -> Bool[Tensor, "..."]:
+def to_attn_mask(allowed: Bool[Tensor, "..."], n_heads: int | None = None) -> Bool[Tensor, "..."]:
     """For nn.MultiheadAttention(attn_mask=...): True = ignore; q k, or B*H q k when samples or heads differ.
 
+    A mask that is the same for all heads (B 1 q k) needs ``n_heads`` to be written out for each.
     F.scaled_dot_product_attention also calls its argument attn_mask, but there True = may attend: hand it ``allowed``.
 
     >>> to_attn_mask(causal(2)).tolist()
     [[False, True], [False, False]]
+
+    Raises:
+        ValueError: the mask has neither two nor four axes, or needs ``n_heads`` and has none or another number.
     """
     if allowed.dim() == 2:
         return ~allowed
+    if allowed.dim() != 4:
+        raise ValueError(f"allowed has shape {tuple(allowed.shape)}; q k or B H q k is wanted")
     batch, heads, q_len, k_len = allowed.shape
     if batch == heads == 1:
         return ~allowed[0, 0]
+    n_heads = n_heads or heads
+    if heads not in (1, n_heads):
+        raise ValueError(f"allowed has {heads} heads, n_heads is {n_heads}; they must be equal")
     return ~allowed.expand(batch, n_heads, q_len, k_len).reshape(batch * n_heads, q_len, k_len)
 
 
@@ -233,7 +245,7 @@ def _places(q_len: int, k_len: int | None = None) -> tuple[Tensor, Tensor]:
 
 def _at_least_one(rule: str, number: int) -> None:
     if number < 1:
-        raise ValueError(f"{rule} {number} would hide every key; 1 is the smallest")
+        raise ValueError(f"{rule} must be at least 1, got {number}")
 
 
 def _custom(matrix: Sequence[Sequence[bool]] | None, q_len: int, k_len: int) -> Tensor:

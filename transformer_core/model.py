@@ -84,7 +84,11 @@ class Transformer(nn.Module):
             self.classifier = nn.Linear(config.d_model, config.n_classes)
 
     def forward(self, src: Tensor | None = None, tgt: Tensor | None = None) -> Tensor:
-        """Raises ValueError for ids outside the vocabulary, empty or too long sequences, or unequal batches."""
+        """Source and target in, a score for every possible next token out; the side a model lacks is not read.
+
+        Raises:
+            ValueError: ids outside the vocabulary, an empty or too long sequence, or unequal batches.
+        """
         if self.config.has_decoder:
             memory = self.encode(src) if self.config.has_encoder else None
             logits, axes = self.output(self.decode(tgt, memory, src if self.config.has_encoder else None)), "B T V"
@@ -98,7 +102,11 @@ class Transformer(nn.Module):
         return logits
 
     def encode(self, src: Tensor | None) -> Float[Tensor, "B S D"]:
-        """The source as ``memory``: one vector per token, each informed by the others."""
+        """The source as ``memory``: one vector per token, each informed by the others.
+
+        Raises:
+            ValueError: the tokens are no ids of the vocabulary, or too many or none.
+        """
         src = self.check_tokens("src", src, self.config.src_vocab_size)
         note("src", src, "B S")
         x = self.embed("src", src)
@@ -109,8 +117,13 @@ class Transformer(nn.Module):
     def decode(
         self, tgt: Tensor | None, memory: Tensor | None = None, src: Tensor | None = None
     ) -> Float[Tensor, "B T D"]:
-        """The target so far as vectors from which ``output`` predicts each next token. ``src`` tells which keys of
-        ``memory`` are padding."""
+        """The target so far as vectors from which ``output`` predicts each next token.
+
+        ``src`` tells which keys of ``memory`` are padding.
+
+        Raises:
+            ValueError: the tokens are no ids of the vocabulary, or ``memory`` and ``src`` do not go with them.
+        """
         tgt = self.check_tokens("tgt", tgt, self.config.tgt_vocab_size)
         if {memory is None, src is None} != {not self.config.has_encoder}:
             raise ValueError("decode takes memory and the src it was made of; a decoder-only model takes neither")
@@ -141,10 +154,14 @@ class Transformer(nn.Module):
         )  # fmt: skip
 
     def check_tokens(self, side: str, tokens: Tensor | None, vocab_size: int) -> Tensor:
-        """The tokens themselves, or a ValueError that says what is wrong with them."""
+        """The tokens themselves.
+
+        Raises:
+            ValueError: they are no ids of the vocabulary, too many, or none; the text names the stray one.
+        """
         if tokens is None or tokens.dim() != 2 or tokens.dtype not in (torch.int64, torch.int32):
             got = "nothing" if tokens is None else f"{tokens.dtype} of shape {tuple(tokens.shape)}"
-            raise ValueError(f"{side} must be token ids, int64 of shape (sentences, tokens); got {got}")
+            raise ValueError(f"{side} must be token ids, int64 or int32 of shape (sentences, tokens); got {got}")
         if tokens.numel() == 0:
             raise ValueError(f"{side} is empty, shape {tuple(tokens.shape)}; it needs at least one token")
         if tokens.shape[1] > self.config.max_seq_len:
@@ -204,7 +221,7 @@ def initialise(model: Transformer, generator: torch.Generator) -> None:
             with torch.no_grad():
                 module.weight[module.padding_idx] = 0.0
         elif isinstance(module, LearnedPositions):
-            nn.init.normal_(module.weight, std=module.weight.shape[1] ** -0.5, generator=generator)
+            module.reset(generator)
         elif isinstance(module, nn.LayerNorm | nn.RMSNorm | nn.BatchNorm1d):
             module.reset_parameters()  # ones and zeros: nothing is drawn
     model.tie()

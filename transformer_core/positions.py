@@ -1,6 +1,6 @@
 """Positions (section 3.5): attention alone cannot tell the order of its keys, so each place adds its own vector.
 
-Rotary positions and linear biases act inside attention instead; they will join this file.
+Rotary positions and linear biases act inside attention instead and are not built.
 """
 
 import torch
@@ -13,7 +13,8 @@ from transformer_core.ledger import note
 def sinusoidal(max_len: int, d_model: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "n D"]:
     r"""PE(p, 2i) = sin(p / 10000^(2i / D)), PE(p, 2i + 1) = cos(p / 10000^(2i / D)) (section 3.5).
 
-    Each pair of columns is the hand of a clock; the first turns once in 2 pi positions, the last in 2 pi 10000.
+    Each pair of columns is the hand of a clock; the first turns once in 2π positions, the last in 2π · 10000^(1 - 2/D),
+    for a large D close to the paper's 10000 · 2π.
     Angles are computed in float64 and rounded once at the end: in bfloat16, position 257 itself would already be wrong.
 
     Differs from the paper: an odd ``d_model`` is allowed; the last sine then has no cosine.
@@ -39,7 +40,11 @@ class Positions(nn.Module):
     weight: Tensor
 
     def forward(self, x: Float[Tensor, "B n D"]) -> Float[Tensor, "B n D"]:
-        """Raises ValueError when the sequence is longer than the table."""
+        """The input with the vector of its place added to each token.
+
+        Raises:
+            ValueError: the sequence is longer than the table.
+        """
         length, max_len = x.shape[1], self.weight.shape[0]
         if length > max_len:
             raise ValueError(f"{length} positions do not fit in max_seq_len {max_len}; raise max_seq_len")
@@ -69,7 +74,11 @@ class LearnedPositions(Positions):
     def __init__(self, max_len: int, d_model: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_len, d_model))
-        nn.init.normal_(self.weight, std=d_model**-0.5)
+        self.reset()
+
+    def reset(self, generator: torch.Generator | None = None) -> None:
+        """Draws the table anew: normal, with the spread of an embedding."""
+        nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5, generator=generator)
 
 
 class NoPositions(nn.Module):

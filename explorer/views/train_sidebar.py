@@ -45,7 +45,7 @@ def task_choices(lang: str) -> list[tuple[str, str]]:
     for name, task in tasks.TASKS.items():
         percent = f"{100 * task.chance_accuracy:.2g}"
         lines = (words.text(lang, f"train.task_{name}") if words.has(f"train.task_{name}") else name,
-                 words.text(lang, f"train.needs_{name}") if words.has(f"train.needs_{name}") else task.needs,
+                 words.text(lang, f"train.about_{name}") if words.has(f"train.about_{name}") else task.needs,
                  words.text(lang, "train.chance_short", percent=percent))  # fmt: skip
         choices.append((f"{lines[0]}\n{lines[1]} · {lines[2]}", name))
     return choices

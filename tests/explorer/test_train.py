@@ -404,7 +404,7 @@ def test_every_sentence_the_script_says_is_there_and_every_one_that_is_there_is_
     said |= {one for pair in re.findall(r't\([^"`()]*\? "(\w+)" : "(\w+)"', script) for one in pair}
     quoted = set(re.findall(r'"(\w+)"', script))
     assert said <= there
-    families = ("state_", "norm_", "positions_", "class_", "task_", "needs_", "recipe_")
+    families = ("state_", "norm_", "positions_", "class_", "task_", "about_", "recipe_")
     python = {"model", *view.FIELDS, "chance_short"}
     unsaid = {key for key in there - said - quoted - python if not key.startswith(families)}
     assert unsaid == set()

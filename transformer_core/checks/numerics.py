@@ -30,8 +30,8 @@ def _wide(value: Tensor) -> Tensor:
     NUMERICS,
     claim="Each row of attention weights sums to 1, read from the softmax before any dropout.",
     cannot_see="Which keys the weights fall on: most faults of attention leave the sums at 1.",
-    holds="{rows} rows, largest |Σ - 1| = {measured:.1e}; {empty} rows see no key and count apart",
-    fails="largest |Σ - 1| = {measured:.3g} among {rows} rows, in {first}; {empty} rows see no key and count apart",
+    holds="{rows} rows, largest |Σ - 1| = {measured:.2g}; rows without a visible key, counted apart: {empty}",
+    fails="largest |Σ - 1| = {measured:.3g} among {rows} rows, in {first}; rows without a visible key: {empty}",
 )
 def row_sums(subject: Subject) -> Finding | None:
     if not subject.attentions:
@@ -67,7 +67,7 @@ def masked_keys(subject: Subject) -> Finding | None:
 @check(
     NUMERICS,
     claim="Where padding is masked, no probability falls on a padded token, judged by the tokens themselves.",
-    cannot_see="Padding that arrives on another way, for example through a norm over the batch.",
+    cannot_see="Padding that gets in by another route, for example through a norm over the batch.",
     holds="{cells} cells over padded keys, all exactly 0",
     fails="up to {measured:.3g} on a padded key, in {first}; {cells} cells lie over padding",
 )
@@ -146,7 +146,7 @@ def visible_keys(subject: Subject) -> Finding | None:
     NUMERICS,
     claim="Scores, weights, heads and output of every attention follow equation 1 and section 3.2.2 from their inputs.",
     cannot_see="A q, k, v or mask that is wrong to begin with.",
-    holds="{tensors} tensors recomputed head by head, largest relative difference {measured:.1e}",
+    holds="{tensors} tensors recomputed head by head, largest relative difference {measured:.2g}",
     fails="relative difference {measured:.3g} in {first} ({tensors} tensors recomputed head by head)",
 )
 def attention_formula(subject: Subject) -> Finding | None:
@@ -197,7 +197,7 @@ def _recomputed(subject: Subject, attention: Attention) -> Iterator[tuple[Entry,
     claim="After every norm, gain and bias undone, each token has mean 0 and variance v / (v + eps), v being its "
     "variance before: 1 unless the token was nearly constant.",
     cannot_see="Whether the norm stands at the right place in the layer.",
-    holds="{norms} norms, {tokens} tokens: largest |mean| {mean:.1e}, variance off by at most {measured:.1e}",
+    holds="{norms} norms, {tokens} tokens: largest |mean| {mean:.2g}, variance off by at most {measured:.2g}",
     fails="{first}: mean or variance of a token is off by {measured:.3g} ({norms} norms, {tokens} tokens)",
 )
 def norms(subject: Subject) -> Finding | None:
@@ -248,7 +248,7 @@ def _norms(subject: Subject) -> Iterator[tuple[Entry, Entry, nn.LayerNorm | nn.R
     NUMERICS,
     claim="The output probabilities of each position sum to 1.",
     cannot_see="Whether they belong to the right position or token.",
-    holds="{rows} rows over {classes} choices, largest |Σ - 1| = {measured:.1e}",
+    holds="{rows} rows over {classes} choices, largest |Σ - 1| = {measured:.2g}",
     fails="largest |Σ - 1| = {measured:.3g} among {rows} rows over {classes} choices",
 )
 def output_sums(subject: Subject) -> Finding | None:
@@ -291,7 +291,7 @@ def _end(subject: Subject) -> tuple[str, ...]:
     NUMERICS,
     claim="The loss is finite.",
     cannot_see="Whether the loss compares with the right targets; a falling loss proves little.",
-    holds="{loss:.4f} per token over {targets} targets; guessing evenly would give {chance:.4f}",
+    holds="{loss:.4f} per target, over {targets} of them; guessing evenly would give {chance:.4f}",
     holds_square="{loss:.4f}, the mean square of the output: without targets it stands in for a loss",
     fails="the loss is {loss}",
 )

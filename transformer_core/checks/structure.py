@@ -61,10 +61,10 @@ def expected_sizes(subject: Subject, entry: Entry) -> dict[str, int]:
 
 @check(
     STRUCTURE,
-    claim="d_model = n_heads x d_head, read from the q, k and v of every attention.",
+    claim="d_model = n_heads × d_head, read from the q, k and v of every attention.",
     cannot_see="Which numbers a head received; slices cut in the wrong order have the same sizes.",
-    holds="{n_heads} heads x {d_head} = {measured:.0f} in {tensors} tensors",
-    fails="{n_heads} heads x {d_head} = {measured:.0f} in {first}, but d_model is {expected:.0f}",
+    holds="{n_heads} heads × {d_head} = {measured:.0f} in {tensors} tensors",
+    fails="{n_heads} heads × {d_head} = {measured:.0f} in {first}, but d_model is {expected:.0f}",
 )
 def head_width(subject: Subject) -> Finding | None:
     entries = [entry for entry in subject.entries.values() if entry.name in ("q", "k", "v")]
@@ -135,7 +135,7 @@ def layers_independent(subject: Subject) -> Finding | None:
 
 
 def _storage(parameter: Tensor) -> int:
-    """What only one and the same parameter has twice: its address, or the object itself where there is no storage."""
+    """The identity of a parameter: the address of its data, or the object itself where it has none."""
     return id(parameter) if parameter.is_meta else parameter.data_ptr()
 
 

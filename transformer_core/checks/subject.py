@@ -106,7 +106,7 @@ class Subject:
         return tokens
 
     def module(self, attention: Attention) -> Any:
-        """The module that computed an attention; a look-alike does, so its type is not asked for."""
+        """The module at the attention's path; any module with split, merge and w_o will do."""
         return self.model.get_submodule(attention.path)
 
     @cached_property

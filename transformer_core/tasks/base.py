@@ -21,8 +21,8 @@ SPECIAL = (PAD_SIGN, *(SIGNS[token] for token in sorted(SIGNS)))
 class Task:
     """A task as data, and one function ``draw`` that asks ``n`` questions out of a generator.
 
-    ``model``, ``masks`` and ``training`` are a recipe that learns the task; ``needs`` says without which part of the
-    model nothing can. Texts come in English and, under the name with ``_zh``, in Chinese.
+    ``model``, ``masks`` and ``training`` are a recipe that learns the task; ``needs`` names the part of the
+    model without which none learns it. Texts come in English and, under the name with ``_zh``, in Chinese.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Task:
         return sum(max(place) for place in self.odds)
 
     def blind_loss(self, smoothing: float = 0.0) -> float:
-        """Σ_t Σ_v -p(t, v) ln p(v | t): the best loss without reading the source. Above it, nothing was understood."""
+        """-Σ_t Σ_v p(t, v) ln p(v | t): the best loss without reading the source. Only below it something was read."""
         loss = 0.0
         for place in self.odds:
             share = sum(place)
@@ -135,7 +135,7 @@ class Task:
 
 
 def shift(target: Int[Tensor, "B n"]) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
-    """decoder_input[t] = target[t], labels[t] = target[t + 1] (section 3.1: outputs "shifted right" by one).
+    """decoder_input[t] = target[t], labels[t] = target[t + 1] (figure 1: outputs "shifted right").
 
     At every place the decoder has read the target up to there and is asked for the next token.
 

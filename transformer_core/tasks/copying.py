@@ -9,23 +9,22 @@ from transformer_core.tasks.base import Task
 
 
 def draw(n: int, generator: torch.Generator) -> Batch:
-    """a b c → a b c.
-
-    >>> batch = draw(1, torch.Generator().manual_seed(0))
-    >>> COPY.describe_tokens(batch.src), COPY.describe_tokens(batch.labels)
-    """
+    """a b c → a b c."""
     return letters.draw(n, generator, lambda word, lengths: word)
 
 
 COPY = Task(
     name="copy",
     title="Copy: a b c → a b c",
-    title_zh="抄写：a b c → a b c",
-    needs="Cross-attention, and positions on both sides: answer place t has to find source place t. "
-    "The causal mask makes it honest, the padding mask shows where the word ends.",
-    needs_zh="需要交叉注意力，以及两侧的位置编码：答案的第 t 位要找到源序列的第 t 位。因果掩码使它诚实，填充掩码告诉它词在哪里结束。",
-    lesson="",
-    lesson_zh="",
+    title_zh="复制：a b c → a b c",
+    needs="Positions in the encoder. Without them a model knows which letters there are and not their order: "
+    "about 7 % of its answers were right after 600 steps (seed 7).",
+    needs_zh="编码器的位置编码。没有它，模型只知道有哪些字母，不知道顺序：600 步后只有约 7% 的答案正确（种子 7）。",
+    lesson="Take causal out of decoder_self and train again: the loss reaches the same 0.55, and sooner. Given "
+    "the right beginning, every next token is right; of the answers that the model writes by itself, none is (seed "
+    "7, 600 steps). It has learned to read the answer off its own input. The loss alone cannot show that.",
+    lesson_zh="从 decoder_self 中去掉 causal 再训练：损失同样降到 0.55，而且更快。给出正确的开头时，下一个词元全对；"
+    "让模型自己写，却没有一个答案是对的（种子 7，600 步）。它学会的是从自己的输入里抄答案，单看损失看不出来。",
     symbols=letters.SYMBOLS,
     odds=letters.odds(),
     model=letters.MODEL,

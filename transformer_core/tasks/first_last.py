@@ -26,19 +26,23 @@ FIRST_LAST = Task(
     name="first_last",
     title="First = last?",
     title_zh="首尾相同？",
-    needs="",
-    needs_zh="",
-    lesson="",
-    lesson_zh="",
+    needs="Positions. Without them the last token is any of the eleven behind the first, and no model gets above "
+    "92.3 %.",
+    needs_zh="位置编码。没有它，最后一个词元与第一个之后的另外十个没有区别，任何模型都不会超过 92.3%。",
+    lesson="80 steps are not enough, and nothing is broken: with seed 7 about 50 % are right then and the loss is "
+    "0.70, as good as guessing, which has 50 % and 0.69. The curve stays near that for 200 steps and then falls: 60 "
+    "% are right after 200, 75 % after 300, 99 % after 400 and more than 99.5 % after 600.",
+    lesson_zh="80 步还不够，但这不说明哪里有错：种子 7 此时约 50% 正确，损失 0.70，与随机猜测（50%，0.69）相当。曲线在"
+    "前 200 步几乎不变，随后下降：200 步后 60% 正确，300 步后 75%，400 步后 99%，600 步后超过 99.5%。",
     symbols=(*SPECIAL, *(str(token) for token in range(FIRST_FREE, VOCABULARY))),
     odds=((0.5, 0.5),),
     model=ModelConfig(
         architecture="encoder", d_model=64, n_heads=4, n_encoder_layers=2, d_ff=128,
         src_vocab_size=VOCABULARY, max_seq_len=LENGTH, n_classes=2,
-    ),  # fmt: skip
+    ),
     masks=MaskConfig(),
     training=TrainConfig(
         task="first_last", steps=700, batch_size=128, lr=3e-4, optimizer="adamw", weight_decay=0.01
-    ),  # fmt: skip
+    ),
     draw=draw,
 )

@@ -21,12 +21,15 @@ MODEL = ModelConfig(
 
 
 def recipe(task: str) -> TrainConfig:
-    """The paper's own recipe in small (sections 5.3 and 5.4): its Adam, its warm-up and its label smoothing.
+    """Warm-up and label smoothing as in the paper (sections 5.3 and 5.4), with a fifth of equation 3.
 
-    Without smoothing the loss goes to 0 and the gradients with it; Adam divides them by their own size, and what is
-    then left of their direction throws the model back now and then. Smoothed labels keep them alive.
+    Differs from the paper: AdamW with β₂ 0.999 instead of Adam with 0.98, and clipping. Once the letters are learned
+    gradients are small, and an average that forgets them in 50 steps lets a single rare batch throw the model back.
     """
-    return TrainConfig(task=task, steps=600, batch_size=96, lr=0.25, schedule="warmup", warmup=60, label_smoothing=0.1)
+    return TrainConfig(
+        task=task, steps=600, batch_size=128, lr=0.2, schedule="warmup", warmup=60, optimizer="adamw",
+        weight_decay=0.01, label_smoothing=0.1, clip_norm=1.0,
+    )  # fmt: skip
 
 
 Rewrite = Callable[[Int[Tensor, "B n"], Int[Tensor, "B 1"]], Int[Tensor, "B n"]]
@@ -36,7 +39,7 @@ Rewrite = Callable[[Int[Tensor, "B n"], Int[Tensor, "B 1"]], Int[Tensor, "B n"]]
 def draw(n: int, generator: torch.Generator, rewrite: Rewrite) -> Batch:
     """``n`` words of 3 to 7 letters, every length and every letter equally likely; the answer ends with the end id.
 
-    Words shorter than the longest are padded, so the model needs its padding masks.
+    Words shorter than the longest are padded, so that the masks have something to hide.
     """
     lengths = torch.randint(SHORTEST, LONGEST + 1, (n, 1), generator=generator)
     letters = torch.randint(FIRST_FREE, FIRST_FREE + len(ALPHABET), (n, LONGEST), generator=generator)
@@ -50,9 +53,9 @@ def draw(n: int, generator: torch.Generator, rewrite: Rewrite) -> Batch:
 
 
 def odds() -> tuple[tuple[float, ...], ...]:
-    """Which share of all labels stands at each place and is each id, for letters drawn at random.
+    """odds[t][v]: the share of all labels that are id v at place t, for letters drawn at random.
 
-    At places 0 to 2 stands one of the ten letters for sure, and of 7 the end alone is possible.
+    Places 0 to 2 always hold a letter, place 7 only the end.
 
     >>> places = odds()
     >>> [round(sum(place), 3) for place in places]  # a word of n letters has n + 1 labels, six on average

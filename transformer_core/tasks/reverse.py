@@ -29,10 +29,14 @@ REVERSE = Task(
     name="reverse",
     title="Reverse: a b c → c b a",
     title_zh="反转：a b c → c b a",
-    needs="",
-    needs_zh="",
-    lesson="",
-    lesson_zh="",
+    needs="Positions in the encoder. Without them a model knows which letters there are and not their order: "
+    "about 6 % of its answers were right after 600 steps (seed 7).",
+    needs_zh="编码器的位置编码。没有它，模型只知道有哪些字母，不知道顺序：600 步后只有约 6% 的答案正确（种子 7）。",
+    lesson="Look at decoder.layers.1.cross_attention/weights after training: the first letter of the answer looks "
+    "at the last one of the source, and so on, an anti-diagonal. The mean of the heads has its largest weight there "
+    "for 99 % of the letters; in decoder.layers.0 only for about 40 % (seed 7, 600 steps).",
+    lesson_zh="训练后看 decoder.layers.1.cross_attention/weights：答案的第一个字母看源序列的最后一个，依此类推，形"
+    "成反对角线。各头平均后，99% 的字母在那里权重最大；在 decoder.layers.0 中只有约 40%（种子 7，600 步）。",
     symbols=letters.SYMBOLS,
     odds=letters.odds(),
     model=letters.MODEL,
