@@ -33,6 +33,7 @@ CONTROLS = (
     "pad_side", "masks", "fill", "weights", "mode", "dropout", "dtype", "device", "seed",
 )  # fmt: skip
 TRAINING = ("task", "recipe", "steps", "train_batch", "lr", "train_seed")
+PATIENCE = 15  # seconds that a request waits for its turn
 FORWARDS = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) - 1))  # models at work at once, over all visitors
 
 
@@ -253,8 +254,12 @@ def refused(asked: Asked, refusal: Refusal) -> Change:
 
 
 def _run(session: Session, held: Live | None, trained: Trained | None, limits: Limits) -> Live:
-    with FORWARDS:
+    if not FORWARDS.acquire(timeout=PATIENCE):
+        raise Refusal("busy")
+    try:
         return running.run(session, held, trained, limits)
+    finally:
+        FORWARDS.release()
 
 
 def preferred(data: Any, accept: str) -> str:

@@ -128,6 +128,8 @@ class Field:
             raise Refusal("not_text", self.name, given=show(value))
         if len(value) > limits.max_text:
             raise Refusal("text_too_long", self.name, length=len(value), high=limits.max_text)
+        if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
+            raise Refusal("text_broken", self.name)
         return value.replace("\r\n", "\n")
 
     def _clean_key(self, value: Any, limits: Limits) -> str:

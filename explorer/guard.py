@@ -11,6 +11,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+MAX_QUERY = 60 * 1024  # bytes; two full text boxes of Chinese are some 40 kilobytes in an address
 MAX_BODY = 256 * 1024  # a request carries one set of controls; the longest text boxes are a few kilobytes
 
 # Everything comes from this host. Gradio compiles the scripts of its HTML components at run time, hence 'unsafe-eval'.
@@ -50,8 +51,11 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if is_upload(scope.get("path", "")):
-            await _answer(send, 403, "This page takes no files.")
+        if is_closed(scope.get("path", "")):
+            await _answer(send, 403, "This page takes no files and writes none.")
+            return
+        if len(scope.get("query_string", b"")) > MAX_QUERY:
+            await _answer(send, 414, f"An address may carry {MAX_QUERY // 1024} KB after its question mark.")
             return
         length = _declared_length(scope)
         if length is not None and length > self.max_body:
@@ -84,13 +88,13 @@ class Guard:
         await self.app(scope, counted, headed)
 
 
-def is_upload(path: str) -> bool:
-    """Whether a path is one of gradio's upload routes, wherever the app is mounted.
+def is_closed(path: str) -> bool:
+    """Whether a path is one of gradio's routes that write files on the host, wherever the app is mounted.
 
-    >>> is_upload("/gradio_api/upload"), is_upload("/gradio_api/upload_progress"), is_upload("/gradio_api/info")
+    >>> is_closed("/gradio_api/upload"), is_closed("/gradio_api/deep_link"), is_closed("/gradio_api/info")
     (True, True, False)
     """
-    return any(part in ("upload", "upload_progress") for part in path.split("/"))
+    return any(part in ("upload", "upload_progress", "deep_link") for part in path.split("/"))
 
 
 def _declared_length(scope: Scope) -> int | None:

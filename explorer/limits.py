@@ -22,13 +22,13 @@ class Limits:
     """
 
     max_parameters: int = 60_000_000  # paper_base (about 46 million) runs, paper_big is shapes only
-    max_ledger_bytes: int = 64 * 1024**2
+    max_ledger_bytes: int = 32 * 1024**2
     max_flops: int = 20_000_000_000  # of one forward; about a second on one core
-    max_d_model: int = 4096
-    max_d_ff: int = 16384
+    max_d_model: int = 1024
+    max_d_ff: int = 4096
     max_heads: int = 64
-    max_layers: int = 48  # of each stack
-    max_length: int = 512
+    max_layers: int = 24  # of each stack
+    max_length: int = 128
     max_batch: int = 32
     max_text: int = 2000  # characters of one text box
     max_training_steps: int = 5000
@@ -58,10 +58,13 @@ class Limits:
             changes[field.name] = int(given)
         return cls(**changes)
 
-    def fit(self, cost: Cost) -> bool:
-        """Whether a model of this cost is run here; a larger one is shown as shapes only."""
+    def fit(self, cost: Cost, bytes_per_number: int = 4) -> bool:
+        """Whether a model of this cost is run here; a larger one is shown as shapes only.
+
+        Parameters are counted in float32: in float64 half as many fit.
+        """
         return (
-            cost.parameters <= self.max_parameters
+            cost.parameters * bytes_per_number <= 4 * self.max_parameters
             and cost.activation_bytes <= self.max_ledger_bytes
             and cost.flops <= self.max_flops
         )

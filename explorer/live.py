@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import secrets
+import hashlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from transformer_core.checks import CheckResult
 
 BYTES = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
+KEPT_BYTES = 8 * 1024**2
+"""Weights of up to this size stay with the run, for the next one; larger ones are built anew, and only shapes stay."""
 RUN_FIELDS = (*FROM_PRESET, "mode", "dtype", "device", "seed", "weights")
 
 
@@ -103,7 +105,7 @@ def _run(session: Session, held: Live | None, trained: Trained | None, limits: L
     config, source = _weights(session, trained, notices)
     batch = _batch(session, config, source)
     cost = _cost(config, batch, BYTES[session.dtype])
-    shapes_only = _too_large(cost, limits)
+    shapes_only = not limits.fit(cost, BYTES[session.dtype])
     device = "meta" if shapes_only else device
     if source is not None and shapes_only:
         source = None
@@ -115,8 +117,10 @@ def _run(session: Session, held: Live | None, trained: Trained | None, limits: L
         model.noise.reseed(session.seed)
     ledger, milliseconds, error = _forward(model, batch, device)
     results = _checks(model, batch, ledger, device, stopped=bool(error))
+    if cost.parameters * BYTES[session.dtype] > KEPT_BYTES:
+        model = build(config, masks, device="meta").train(training)
     return Live(
-        secrets.token_hex(4),
+        _identity(session, source, device),
         session,
         model,
         batch,
@@ -142,6 +146,12 @@ def shell(model: Transformer, masks: MaskConfig, training: bool, seed: int) -> T
         if isinstance(module, MultiHeadAttention):
             module.fill = masks.fill
     return other.train(training)
+
+
+def _identity(session: Session, source: Trained | None, device: str) -> str:
+    """The name of a run: equal for equal choices, which give equal numbers. A control may tell of one choice twice."""
+    chosen = [getattr(session, name) for name in RUN_FIELDS]
+    return hashlib.sha1(repr((chosen, session.task, device, id(source))).encode()).hexdigest()[:8]
 
 
 def _device(session: Session, notices: list[Notice]) -> str:
@@ -231,14 +241,6 @@ def _cost(config: ModelConfig, batch: Batch, width: int) -> Cost:
     return estimate(config, sentences, *lengths, bytes_per_number=width)
 
 
-def _too_large(cost: Cost, limits: Limits) -> bool:
-    return (
-        cost.parameters > limits.max_parameters
-        or cost.activation_bytes > limits.max_ledger_bytes
-        or cost.flops > limits.max_flops
-    )
-
-
 def _reusable(
     held: Live | None, config: ModelConfig, session: Session, source: Trained | None, device: str
 ) -> Transformer | None:
@@ -246,7 +248,8 @@ def _reusable(
     if held is None or held.trained is not source or held.device != device or held.model.config != config:
         return None
     same = held.session.dtype == session.dtype and (source is not None or held.session.seed == session.seed)
-    return held.model if same else None
+    has_numbers = device == "meta" or not next(held.model.parameters()).is_meta
+    return held.model if same and has_numbers else None
 
 
 def _built(

@@ -38,7 +38,9 @@ def strip_payload(live: Live, lang: str) -> dict[str, Any]:
         more = say("explore.stopped_short", count=len(live.ledger))
     elif odd is not None:
         said = check_words(odd, lang)
-        more = said["say"] if odd.passed else say("explore.verdict_fails", title=said["title"])
+        failed = len(live.results) - held
+        key = "explore.verdict_fails_more" if failed > 1 else "explore.verdict_fails"
+        more = said["say"] if odd.passed else say(key, title=said["title"], more=failed - 1)
     if live.shapes_only:
         more = more or say("explore.shapes_only_short")
     session = live.session

@@ -126,7 +126,7 @@ def head(words: Mapping[str, Mapping[str, str]], views: Mapping[str, Sequence[st
     said = json.dumps(words, ensure_ascii=False).replace("<", "\\u003c")
     scripts = [
         f"window.TL_WORDS = {said};",
-        *(script(name) for name in ("shared.js", "strip.js", "frame.js", "sidebar.js")),
+        *(script(name) for name in ("shared.js", "strip.js", "frame.js", "sidebar.js", "controls.js")),
     ]
     for name, files in (views or {}).items():
         body = "\n".join(script(file) for file in files)

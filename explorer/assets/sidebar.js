@@ -20,6 +20,7 @@ TL.masks = (() => {
     }
 
     function cell(attention, name, width) {
+      if (name === "prefix" && attention === "cross") return el("td", { data: { attention } }); // self-attention only
       const rule = find(props.value[attention], name);
       const names = { rule: w(`sidebar.rule_${name}`), attention: w(`sidebar.${attention}`) };
       const tick = el("input", { type: "checkbox", checked: Boolean(rule), "aria-label": w("sidebar.rule_cell", names) });

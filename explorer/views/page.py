@@ -158,9 +158,22 @@ def build() -> gr.Blocks:
         hint = gr.Textbox(visible="hidden", label="hint")
         page = Page(states, frame, side, train_side, tabs, (explore_tab, train_tab), explore_view, train_view)
         _wire(page, blocks, foot, hint)
+        blocks.unload(TabClosed(blocks, [state._id for state in states]))
         api.add()
     blocks.queue(max_size=128, default_concurrency_limit=4)
     return blocks
+
+
+class TabClosed:
+    """Gradio keeps the state of a closed tab, in case it comes back; the address is enough to build it again."""
+
+    def __init__(self, blocks: gr.Blocks, states: Sequence[int]) -> None:
+        self.blocks, self.states = blocks, states
+
+    def __call__(self, request: gr.Request) -> None:
+        held = self.blocks.state_holder.session_data.get(getattr(request, "session_hash", None))
+        if held is not None:
+            held.state_data.update(dict.fromkeys(self.states))
 
 
 def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> None:
@@ -263,6 +276,6 @@ def launch_options() -> dict[str, Any]:
         "enable_monitoring": False,
         "show_error": False,
         "max_file_size": "1kb",
-        "state_session_capacity": 300,
+        "state_session_capacity": 100,
         "app_kwargs": {"middleware": [Middleware(Guard)]},
     }

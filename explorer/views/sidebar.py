@@ -21,16 +21,7 @@ from explorer.words import text
 from transformer_core.config import divisors
 from transformer_core.presets import preset_names
 
-# How far a slider goes by itself. A link or a preset may go further, up to the limit of the host, and takes it along.
-REACH = {
-    "d_model": 512,
-    "d_ff": 2048,
-    "n_encoder_layers": 12,
-    "n_decoder_layers": 12,
-    "src_len": 32,
-    "tgt_len": 32,
-    "batch_size": 8,
-}
+SLIDERS = ("d_model", "d_ff", "n_encoder_layers", "n_decoder_layers", "src_len", "tgt_len", "batch_size", "dropout")
 DEPENDENT = ("d_model", "n_heads", "weights", "device")  # what the change of another control can change
 HEADS = (1, 2, 4, 8, 16)
 MOST_HEADS = 8  # segments that fit side by side
@@ -52,6 +43,7 @@ class Sidebar:
     controls: dict[str, Any]
     masks: gr.HTML
     devices: tuple[str, ...]
+    limits: Limits
     relabel_targets: list[Any] = field(default_factory=list)
 
     @property
@@ -68,7 +60,7 @@ class Sidebar:
         updates = dict.fromkeys(DEPENDENT, gr.skip())
         if session is not None and "n_heads" in touched:
             low, step = _grid("d_model", session)
-            updates["d_model"] = gr.update(minimum=low, step=step, maximum=_reach("d_model", session))
+            updates["d_model"] = gr.update(minimum=low, step=step, maximum=_reach("d_model", session, self.limits))
         if session is not None and "d_model" in touched:
             updates["n_heads"] = gr.update(choices=_head_names(session))
         for name in ("weights", "device"):  # fresh where the trained ones do not fit, cpu where there is no other
@@ -85,9 +77,9 @@ class Sidebar:
             return gr.HTML(value=masks_value(session))
         changes = _relabel(name, lang, self.devices)
         value = getattr(session, name)
-        if name in REACH:
+        if name in SLIDERS:
             low, step = _grid(name, session)
-            changes |= {"minimum": low, "maximum": _reach(name, session), "step": step}
+            changes |= {"minimum": low, "maximum": _reach(name, session, self.limits), "step": step}
         if name == "n_heads":
             changes["choices"] = _head_names(session)
         return gr.update(value=value, **changes)
@@ -109,7 +101,8 @@ def build(limits: Limits, session: Session, lang: str = "en") -> Sidebar:
 
     def slider(name: str, *classes: str) -> None:
         low, step = _grid(name, session)
-        add(name, gr.Slider, "tl-row", *classes, buttons=[], minimum=low, maximum=_reach(name, session), step=step)
+        high = _reach(name, session, limits)
+        add(name, gr.Slider, "tl-row", *classes, buttons=[], minimum=low, maximum=high, step=step)
 
     def segments(name: str, *classes: str, **options: Any) -> None:
         add(name, gr.Radio, "tl-seg", *classes, **options)
@@ -164,7 +157,7 @@ def build(limits: Limits, session: Session, lang: str = "en") -> Sidebar:
             dropdown("dtype")
             dropdown("device")
         add("seed", gr.Number, "tl-number", precision=None, minimum=None, maximum=None)
-    sidebar = Sidebar(controls, masks, devices)
+    sidebar = Sidebar(controls, masks, devices, limits)
     sidebar.relabel_targets = [controls[name] for name in CONTROLS if name != "masks"]
     return sidebar
 
@@ -223,13 +216,11 @@ def _grid(name: str, session: Session) -> tuple[float, float]:
     return (session.n_heads, session.n_heads) if name == "d_model" else (1, 1)
 
 
-def _reach(name: str, session: Session) -> float:
-    """The end of a slider: as far as it usually goes, further where the session is further, always on its grid."""
-    if name == "dropout":
-        return 0.9
+def _reach(name: str, session: Session, limits: Limits) -> float:
+    """The end of a slider: the limit of this host, on its grid. Beyond it gradio would move a typed number back."""
     low, step = _grid(name, session)
-    reach = max(REACH[name], getattr(session, name))
-    return low + -(-(reach - low) // step) * step
+    top = BY_NAME[name].top(limits)
+    return top if name == "dropout" else low + (top - low) // step * step
 
 
 def _relabel(name: str, lang: str, devices: tuple[str, ...]) -> dict[str, Any]:

@@ -1,0 +1,218 @@
+"""Train: a run goes to its end, pauses, takes one step, starts again, stops; Explore shows the model that it made."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from playwright.sync_api import expect
+
+from transformer_core import build, tasks, trace
+from transformer_core.training import train
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.browser.conftest import Server, Visitor
+
+SEED = 7
+STEPS = 30
+STOP_WITHIN = 1000  # ms
+PATIENCE = 15_000
+STOP = """() => new Promise((done) => {
+  const button = document.querySelector("[data-do=stop]"), state = document.querySelector(".tl-tr-state");
+  const start = performance.now();
+  const look = () => { if (state.textContent.startsWith("Stopped at step")) done(performance.now() - start); };
+  new MutationObserver(look).observe(state, { childList: true, subtree: true, characterData: true });
+  button.click();
+})"""
+WEIGHTS = "encoder.layers.0.self_attention/weights"
+
+
+def test_a_run_goes_to_its_end_and_explore_shows_its_model(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.train("first = last?", STEPS)
+    expect(page.locator(".tl-tr-chart")).to_contain_text("chance 50 %")
+    visitor.press("play")
+    expect(visitor.state).to_contain_text(f"All {STEPS} steps done", timeout=45_000)
+    expect(visitor.progress).to_have_attribute("aria-valuenow", str(STEPS))
+    # The curve is that of the library: the same seed and settings give the same losses.
+    task = tasks.get("first_last")
+    recipe = dataclasses.replace(task.training, task="first_last", steps=STEPS, epochs=None)
+    model = build(task.model, task.masks, SEED)
+    reports = list(train(model, task, recipe, SEED))
+    page.get_by_text("The values as a table").click()
+    lines = page.locator(".tl-tr-table tbody tr")
+    expect(lines.last.locator("th")).to_have_text(str(STEPS))
+    for line in lines.all():
+        step, loss = int(line.locator("th").inner_text()), float(line.locator("td").first.inner_text())
+        assert loss == pytest.approx(reports[step - 1].loss, abs=6e-4), f"step {step}"
+    # Explore: the same weights on sentences of the task, not those of the seed.
+    visitor.tab("Explore")
+    expect(page.locator(".tl-facts")).to_contain_text(f"trained on first_last, step {STEPS}")
+    expect(visitor.control("weights").get_by_role("radio", name="trained")).to_be_checked()
+    expect(visitor.control("architecture").get_by_role("radio", name="encoder", exact=True)).to_be_checked()
+    assert visitor.query()["weights"] == "trained"
+    batch = task.sample(2, torch.Generator().manual_seed(SEED))
+    untrained = build(task.model, task.masks, SEED).eval()
+    with torch.no_grad(), trace(model.eval()) as trained:
+        model(batch.src)
+    with torch.no_grad(), trace(untrained) as fresh:
+        untrained(batch.src)
+    visitor.select("probabilities")
+    shown = [float(text) for line in visitor.map().texts() for text in line]
+    assert shown == pytest.approx(trained["probabilities"].value.flatten().tolist(), abs=0.0051)
+    assert shown != pytest.approx(fresh["probabilities"].value.flatten().tolist(), abs=0.0051)
+    # The same of the attention, whose map is too wide for numbers: a cursor reads it, cell by cell.
+    visitor.select(WEIGHTS)
+    _, sample, head = (visitor.explore.get_attribute("data-shown") or "").split("|")
+    picture = visitor.pane("tensor").get_by_role("img", name=re.compile("^weights"))
+    tokens = task.describe_tokens(batch.src)[int(sample)]
+    picture.focus()
+    for key, row, column in (("ArrowRight", 0, 0), ("ArrowRight", 0, 1), ("ArrowDown", 1, 1)):
+        picture.press(key)
+        probability = trained[WEIGHTS].value[int(sample), int(head), row, column].item()
+        expect(visitor.pane("tensor").locator("output")).to_have_text(
+            f"query {tokens[row]} · key {tokens[column]} · {probability:.6f}"
+        )
+
+
+def test_pause_step_and_rewind_give_the_same_curve(visitor: Visitor) -> None:
+    visitor.train("copy", 300)
+    assert visitor.curve() == ""
+    visitor.press("play")
+    visitor.beyond(3)
+    visitor.press("play")  # the same button pauses
+    expect(visitor.state).to_contain_text("Paused at step")
+    expect(visitor.page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+    # The step under way is taken to its end; then each press is one more.
+    shown = visitor.step()
+    visitor.press("step")
+    visitor.beyond(shown)
+    visitor.press("step")
+    visitor.beyond(shown + 1)
+    expect(visitor.state).to_contain_text("Paused at step")
+    paused = visitor.step()
+    assert shown + 2 <= paused <= shown + 3
+    longer = visitor.curve()
+    visitor.press("rewind")
+    expect(visitor.progress).to_have_attribute("aria-valuenow", "0")
+    expect(visitor.state).to_contain_text("At the start: the weights are those of seed 7.")
+    assert visitor.curve() == ""
+    # From the start again, in leaps and in single steps: the same losses, step by step.
+    for _ in range(paused // 20):
+        visitor.press("more")
+    for _ in range(paused % 20):
+        visitor.press("step")
+    expect(visitor.progress).to_have_attribute("aria-valuenow", str(paused), timeout=2 * PATIENCE)
+    expect(visitor.page.locator(".tl-tr-chart path.tl-tr-raw").first).to_have_attribute("d", longer)
+
+
+def test_stop_is_at_once_and_hands_over_the_model(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.train("reverse", 2000)
+    visitor.press("play")
+    visitor.beyond(5)
+    took = page.evaluate(STOP)
+    assert took < STOP_WITHIN, f"it took {took:.0f} ms"
+    expect(page.locator(".tl-tr-transport [data-do=stop]")).to_have_attribute("aria-disabled", "true")
+    page.get_by_role("button", name="Weights → Explore").click()
+    expect(page.get_by_role("tab", name="Explore")).to_have_attribute("aria-selected", "true")
+    facts = page.locator(".tl-facts")
+    expect(facts).to_contain_text("trained on reverse, step")
+    first = int(re.findall(r"step (\d+)", facts.inner_text())[0])
+    assert 5 < first < 2000
+    # What no longer fits gives way to fresh weights, with the way back.
+    with visitor.new_run():
+        visitor.pick("n_heads", "8")
+    with visitor.new_run():
+        visitor.type("d_model", 32)
+    notice = page.locator(".tl-notice").filter(has_text="the trained weights no longer fit")
+    expect(notice).to_contain_text("d_model 64 → 32")
+    with visitor.new_run():
+        notice.get_by_role("button", name="Back to the trained model").click()
+    expect(notice).to_have_count(0)
+    expect(visitor.number("d_model")).to_have_value("64")
+    expect(facts).to_contain_text(f"trained on reverse, step {first}")
+    # Train says the same, and the next run takes the place of this one.
+    visitor.tab("Train")
+    expect(visitor.state).to_contain_text(f"Stopped at step {first}.")
+    visitor.press("rewind")
+    expect(visitor.progress).to_have_attribute("aria-valuenow", "0")
+    visitor.press("play")
+    visitor.beyond(first + 1)
+    visitor.press("stop")
+    expect(visitor.state).to_contain_text("Stopped at step")
+    visitor.tab("Explore")
+    expect(facts).not_to_contain_text(f"step {first}")
+    second = int(re.findall(r"step (\d+)", facts.inner_text())[0])
+    visitor.tab("Train")
+    expect(visitor.state).to_contain_text(f"Stopped at step {second}.")
+
+
+def test_a_run_that_is_too_long_for_this_host_is_refused_at_its_control(visitor: Visitor) -> None:
+    visitor.train("copy", 100)
+    visitor.type("train_batch", 100_000)
+    refusal = visitor.page.locator("#tl-tr-refused")
+    expect(refusal).to_contain_text("256")
+    refusal.get_by_role("button").first.click()
+    expect(refusal).to_have_count(0)
+    expect(visitor.number("train_batch")).to_have_value("256")
+
+
+def test_two_people_train_side_by_side(newcomer: Callable[..., Visitor]) -> None:
+    """H35: neither settings nor runs nor buttons of one reach the other."""
+    one, other, shape = newcomer().open(), newcomer(), "decoder.layers.1.cross_attention/weights"
+    with one.new_run():
+        one.pick("n_heads", "8")
+    one.train("copy", 5000)
+    one.press("more")
+    expect(one.progress).to_have_attribute("aria-valuenow", "20", timeout=2 * PATIENCE)
+    other.open()
+    assert other.query() == {}
+    expect(other.control("n_heads").get_by_role("radio", name="4", exact=True)).to_be_checked()
+    expect(other.cell(shape, "shape")).to_have_text("2×4×5×7")
+    expect(other.control("weights").get_by_role("radio", name="trained")).not_to_be_checked()
+    other.tab("Train")
+    expect(other.state).to_contain_text("No step taken")
+    # Both at once; the other one's Stop ends the other one's run alone.
+    one.press("play")
+    one.beyond(20)
+    other.train("first = last?", 400)
+    other.press("play")
+    other.beyond(2)
+    other.press("stop")
+    expect(other.state).to_contain_text("Stopped at step")
+    one.beyond(one.step() + 2)
+    expect(one.state).to_contain_text("Training.")
+    one.press("play")
+    other.tab("Explore")
+    expect(other.page.locator(".tl-facts")).to_contain_text("trained on first_last")
+    one.tab("Explore")
+    expect(one.page.locator(".tl-facts")).not_to_contain_text("trained")
+    expect(one.cell(shape, "shape")).to_have_text("2×8×5×7")
+
+
+def test_closing_the_tab_ends_its_run(newcomer: Callable[..., Visitor]) -> None:
+    """H36: within five seconds the server has nothing left to do."""
+    visitor = newcomer().open()
+    visitor.train("copy", 5000)
+    visitor.press("play")
+    visitor.beyond(3)
+    assert share(visitor.server) > 0.3, "the run does not show in the processor time, so its end would not either"
+    visitor.page.close()
+    closed, shares = time.monotonic(), []
+    while time.monotonic() - closed < 5 and (not shares or shares[-1] >= 0.1):
+        shares.append(share(visitor.server))
+    assert shares[-1] < 0.1, f"shares of a core, second by second: {shares}"
+
+
+def share(server: Server) -> float:
+    """How much of a core the server used in the last second. Only a rate has to wait for a time."""
+    before, start = server.cpu_seconds(), time.monotonic()
+    time.sleep(1)
+    return (server.cpu_seconds() - before) / (time.monotonic() - start)
