@@ -229,6 +229,34 @@ def test_tokens_that_cannot_be_are_refused_by_name(src, tgt, text):
         build(CONFIG)(src, tgt)
 
 
+def test_the_weights_of_a_seed_do_not_depend_on_torchs_default_dtype():
+    expected = build(CONFIG, seed=7)
+    torch.set_default_dtype(torch.float64)
+    try:
+        got = build(CONFIG, seed=7)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(torch.equal(a, b) for a, b in zip(got.parameters(), expected.parameters(), strict=True))
+
+
+def test_masks_on_meta_take_no_memory():
+    model = build(CONFIG.replace(max_seq_len=1 << 20), MaskConfig(encoder_self=("padding", "window:3")), device="meta")
+    tokens = torch.zeros(1, 1 << 20, dtype=torch.int64, device="meta")
+    assert model(tokens, tokens).shape == (1, 1 << 20, 23)  # a real mask of these lengths would hold 2^40 cells
+
+
+def test_a_source_that_the_memory_is_not_made_of_is_refused():
+    model = build(CONFIG)
+    with pytest.raises(ValueError, match=r"memory is of \(3, 7\) tokens, src of \(1, 7\)"):
+        model.decode(TGT, model.encode(SRC), SRC[:1])
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 31, True])
+def test_a_seed_that_torch_would_not_tell_apart_is_refused(seed):
+    with pytest.raises(ValueError, match="seed"):
+        build(CONFIG, seed=seed)
+
+
 def test_decode_wants_the_source_beside_the_memory():
     model = build(CONFIG)
     with pytest.raises(ValueError, match="decode takes memory and the src it was made of"):

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import sys
 import textwrap
 import time
@@ -36,6 +37,8 @@ BAR = 79
 """The width of the progress bar: a line that wraps could not be written over."""
 MAX_PARAMETERS, MAX_LEDGER_BYTES = 100_000_000, 256 << 20
 """Above either, a model is laid out on the device "meta": it has shapes but no numbers."""
+MAX_TRAINING_BYTES = 2 << 30
+"""Above it, the tensors of one training step are too many."""
 QUESTIONS = 1000
 """How many new questions a trained model is asked."""
 LEARNED = 0.99
@@ -58,21 +61,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     try:
         status = run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed from the start
+            sys.stdout.flush()
         return status
     except NonFinite as error:
-        return complain(error, FAILED)
+        return comfinite(error, FAILED)
     except ValueError as error:
-        return complain(error, REFUSED)
+        return comfinite(error, REFUSED)
     except KeyboardInterrupt:
-        return complain("Stopped by Ctrl-C; nothing was saved.", STOPPED)
+        return comfinite("Stopped by Ctrl-C; nothing was saved.", STOPPED)
     except BrokenPipeError:  # whoever reads, for example head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python flushes once more and complains
         return CLOSED
+    except OSError as error:  # a full disk, for example
+        return comfinite(f"The output cannot be written: {error.strerror}.", FAILED)
 
 
-def complain(error: object, status: int) -> int:
-    print(error, file=sys.stderr)
+def comfinite(error: object, status: int) -> int:
+    if sys.stderr is not None:
+        print(error, file=sys.stderr)
     return status
 
 
@@ -179,7 +186,7 @@ def ledger_command(options: argparse.Namespace) -> int:
     if options.json:
         if shapes_only:
             print(*introduction(preset, options.seed, shapes_only), sep="\n", file=sys.stderr)
-        print(json.dumps([plain(row) for row in ledger.to_rows()], ensure_ascii=False, indent=1))
+        print(json.dumps([finite(row) for row in ledger.to_rows()], ensure_ascii=False, indent=1))
         return 0
     print_lines(introduction(preset, options.seed, shapes_only))
     rows = ledger.to_rows(statistics=False)
@@ -190,11 +197,6 @@ def ledger_command(options: argparse.Namespace) -> int:
     print_lines(table(header, cells, right=(0, 5), flexible=1))
     print(f"{len(ledger)} tensors, {ledger.total_bytes:,} bytes")
     return 0
-
-
-def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without numbers that JSON has no sign for."""
-    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int], flexible: int) -> Iterator[str]:
@@ -224,8 +226,13 @@ def train_command(options: argparse.Namespace) -> int:
         say = progress_bar if sys.stdout.isatty() else progress_line
         print_lines(training_introduction(task, preset, seed))
     started = time.perf_counter()
-    for report in train(model, task, preset.training, seed):
-        say(report, total)
+    try:
+        for report in train(model, task, preset.training, seed):
+            say(report, total)
+    except BaseException:
+        if say is progress_bar:
+            print()  # what comes next does not belong on the bar's line
+        raise
     seconds = time.perf_counter() - started
     result = evaluate(model, task, QUESTIONS, seed)
     if options.json:
@@ -233,7 +240,7 @@ def train_command(options: argparse.Namespace) -> int:
                   "chance_loss": task.chance_loss}  # fmt: skip
         learned = result.exact_match >= LEARNED
         line = {"evaluation": asdict(result), **chance, "learned": learned, "steps": total, "seconds": seconds}
-        print(json.dumps(line))
+        print(json.dumps(finite(line)))
     else:
         print_lines(outcome(task, preset, result, seconds))
     return 0
@@ -256,7 +263,18 @@ def recipe(task: Task, options: argparse.Namespace) -> Preset:
     changed = apply_settings(base, options.settings)
     if options.steps is not None:
         changed = changed.replace(training=changed.training.replace(steps=options.steps, epochs=None))
+    for what, now, was in (("training.task", changed.training.task, task.name), ("data", changed.data, one_token)):
+        if now != was:
+            raise ValueError(f"{what} cannot be set here: {task.name} was asked for, and it makes its own questions")
     task.check(changed.model)
+    example = task.sample(1, torch.Generator().manual_seed(0))
+    lengths = (1 if ids is None else ids.shape[1] for ids in (example.src, example.tgt))
+    price = estimate(changed.model, changed.training.batch_size, *lengths)
+    if price.parameters > MAX_PARAMETERS or price.activation_bytes > MAX_TRAINING_BYTES:
+        raise ValueError(
+            f"{price.parameters:,} parameters and {price.activation_bytes / 2**20:,.0f} MiB of tensors a step are too "
+            f"large to train here; at most {MAX_PARAMETERS:,} and {MAX_TRAINING_BYTES / 2**20:,.0f} MiB are not"
+        )
     return changed
 
 
@@ -286,7 +304,8 @@ def progress_bar(report: StepReport, total: int) -> None:
     if report.step in (1, total) or report.step % max(1, total // 100) == 0:
         bar = f"[{'#' * (24 * report.step // total):.<24}] {report.step}/{total}  {figures(report)}"
         end = "\n" if report.step == total else ""
-        print(f"\r{bar[:BAR]:<{BAR}}", end=end, flush=True)
+        width = min(BAR, shutil.get_terminal_size().columns - 1)
+        print(f"\r{bar[:width]:<{width}}", end=end, flush=True)
 
 
 def figures(report: StepReport) -> str:
@@ -297,7 +316,7 @@ def figures(report: StepReport) -> str:
 
 
 def json_line(report: StepReport, total: int) -> None:
-    print(json.dumps(asdict(report)), flush=True)
+    print(json.dumps(finite(asdict(report))), flush=True)
 
 
 def outcome(task: Task, preset: Preset, result: Evaluation, seconds: float) -> Iterator[str]:
@@ -366,6 +385,13 @@ def checked_seed(seed: int) -> int:
     return seed
 
 
+def finite(value: Any) -> Any:
+    """The same data with None where JSON has no number."""
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def cost(preset: Preset) -> Cost:
     return estimate(preset.model, *batch_sizes(preset.model, preset.data))
 
@@ -407,11 +433,7 @@ def describe(model: ModelConfig) -> str:
 
 def number(value: float) -> str:
     """A whole number as such, any other with three digits."""
-    return f"{value:,.0f}" if value == int_or_none(value) else f"{value:.3g}"
-
-
-def int_or_none(value: float) -> int | None:
-    return int(value) if math.isfinite(value) else None
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
 
 
 def mark(sign: str, word: str) -> str:

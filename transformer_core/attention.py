@@ -102,7 +102,7 @@ class MultiHeadAttention(nn.Module):
     Differs from the paper: each projection also adds a bias; ``bias=False`` takes it away.
 
     Raises:
-        ValueError: ``n_heads`` does not divide ``d_model``.
+        ValueError: ``n_heads`` does not divide ``d_model``, or ``fill`` is unknown.
     """
 
     def __init__(
@@ -120,6 +120,8 @@ class MultiHeadAttention(nn.Module):
             counts = divisors(d_model)
             near = join([n for n in counts if n < n_heads][-1:] + [n for n in counts if n > n_heads][:1])
             raise ValueError(f"d_model {d_model} is not divisible by {n_heads} heads; the nearest that divide: {near}")
+        if fill not in FILLS:
+            raise ValueError(f"fill {fill!r} is not known; {', '.join(FILLS)} are")
         self.n_heads, self.scale, self.fill, self.dropout = n_heads, scale, fill, dropout
         self.w_q = nn.Linear(d_model, d_model, bias=bias)
         self.w_k = nn.Linear(d_model, d_model, bias=bias)

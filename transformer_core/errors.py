@@ -119,6 +119,7 @@ def show(value: Any) -> str:
     except ValueError:  # Python does not print whole numbers of more than 4300 digits
         text = "a number of thousands of digits"
     text = text.encode("utf-8", "backslashreplace").decode()
+    text = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text[:200])
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

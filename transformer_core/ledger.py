@@ -220,6 +220,7 @@ def trace(model: nn.Module) -> Iterator[Ledger]:
     """Opens a ledger for this thread and keeps the path of the running module while the model is called.
 
     The outputs are bit-identical to those of an untraced run. Traces of several threads on one model do not mix.
+    After an error that was caught inside, call the model as a whole again, or open a new trace.
     A ``yield`` must not stand inside the ``with`` block: whoever resumes the generator may run in another context.
     """
     ledger = Ledger(settings=tuple(getattr(model, name) for name in ("config", "masks") if hasattr(model, name)))

@@ -120,31 +120,31 @@ def compose(
     Raises:
         ValueError: a rule does not fit the lengths, or ``custom`` is not a matrix of queries by keys.
     """
-    k_len, device = keys.shape[1], keys.device
+    k_len = keys.shape[1]
     parsed = [(name, size or 0) for name, size in map(parse_rule, rules)]
     has_prefix = any(name == "prefix" for name, _ in parsed)
     allowed: Tensor | None = None
-    for name, size in parsed:
-        if name == "padding":
-            mask = padding(keys, pad_id)
-        elif name == "causal":
-            if has_prefix:
-                continue
-            mask = causal(q_len, k_len)
-        elif name == "prefix":
-            if q_len != k_len:
-                raise ValueError(f"prefix:{size} is for self-attention; here are {q_len} queries and {k_len} keys")
-            mask = prefix(q_len, size)
-        elif name == "window":
-            mask = window(q_len, k_len, size, causal=not two_sided)
-        elif name == "block":
-            mask = block(q_len, k_len, size)
-        elif name == "strided":
-            mask = strided(q_len, k_len, size)
-        else:
-            mask = _custom(custom, q_len, k_len)
-        mask = mask.to(device)
-        allowed = mask if allowed is None else allowed & mask
+    with keys.device:  # where the masks are made; on "meta" they are shapes that take no memory
+        for name, size in parsed:
+            if name == "padding":
+                mask = padding(keys, pad_id)
+            elif name == "causal":
+                if has_prefix:
+                    continue
+                mask = causal(q_len, k_len)
+            elif name == "prefix":
+                if q_len != k_len:
+                    raise ValueError(f"prefix:{size} is for self-attention; here are {q_len} queries and {k_len} keys")
+                mask = prefix(q_len, size)
+            elif name == "window":
+                mask = window(q_len, k_len, size, causal=not two_sided)
+            elif name == "block":
+                mask = block(q_len, k_len, size)
+            elif name == "strided":
+                mask = strided(q_len, k_len, size)
+            else:
+                mask = _custom(custom, q_len, k_len)
+            allowed = mask if allowed is None else allowed & mask
     return allowed
 
 
@@ -192,13 +192,16 @@ def to_attn_mask(allowed: Bool[Tensor, "..."], n_heads: int | None = None) -> Bo
     [[False, True], [False, False]]
 
     Raises:
-        ValueError: the mask has neither two nor four axes, or needs ``n_heads`` and has none or another number.
+        ValueError: the mask has neither two nor four axes, has another number of heads, or is the same for all queries;
+            such a mask is a key_padding_mask.
     """
     if allowed.dim() == 2:
         return ~allowed
     if allowed.dim() != 4:
         raise ValueError(f"allowed has shape {tuple(allowed.shape)}; q k or B H q k is wanted")
     batch, heads, q_len, k_len = allowed.shape
+    if q_len == 1 < k_len:
+        raise ValueError(f"allowed has shape {tuple(allowed.shape)}, one row for all queries; use to_key_padding_mask")
     if batch == heads == 1:
         return ~allowed[0, 0]
     n_heads = n_heads or heads

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from transformer_core.checked import check_whole
 from transformer_core.config import MaskConfig, ModelConfig
 from transformer_core.layers import DecoderLayer, Dropout, EncoderLayer, Noise, make_norm
 from transformer_core.ledger import note
@@ -127,6 +128,8 @@ class Transformer(nn.Module):
         tgt = self.check_tokens("tgt", tgt, self.config.tgt_vocab_size)
         if {memory is None, src is None} != {not self.config.has_encoder}:
             raise ValueError("decode takes memory and the src it was made of; a decoder-only model takes neither")
+        if memory is not None and src is not None and memory.shape[:2] != src.shape:
+            raise ValueError(f"memory is of {tuple(memory.shape[:2])} tokens, src of {tuple(src.shape)}; not its own")
         if memory is not None and memory.shape[0] != tgt.shape[0]:
             raise ValueError(f"src has {memory.shape[0]} sentences and tgt {tgt.shape[0]}; they must be pairs")
         note("tgt", tgt, "B T")
@@ -192,9 +195,13 @@ def build(
     """A model with the weights of ``seed``, the same every time on every device; torch's global state stays as it was.
 
     On the device "meta" there are shapes but no numbers, so that a model of any size can be looked at.
+
+    Raises:
+        ConfigError: ``seed`` is no whole number from 0 to 2^31 - 1; torch's generator reads no more of it.
     """
+    check_whole("seed", seed, 0, (1 << 31) - 1)
     with torch.device("meta"):
-        model = Transformer(config, masks)
+        model = Transformer(config, masks).to(torch.float32)  # whatever torch's default: the same draws everywhere
     model.noise.reseed(seed)
     if torch.device(device).type == "meta":
         return model.to(dtype)
