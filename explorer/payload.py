@@ -150,6 +150,7 @@ def _row(
             "latex": formula.latex,
             "section": formula.section,
             "paper": formula.paper,
+            "equation": formula.equation.removeprefix("eq. "),
             "block": list(mathml.block(formula.latex, coloured)),
         }
     value = entry.value

@@ -34,6 +34,7 @@ class Plan:
     seed: int
     device: str
     parameters: int
+    instead_of: str = ""  # the architecture chosen on Explore, where the task has another
 
     @property
     def steps(self) -> int:
@@ -64,7 +65,8 @@ class Plan:
             "clip": plain(self.training.clip_norm or 0.0),
             "dropout": plain(self.model.dropout), "device": self.device, "dtype": "float32", "torch": torch.__version__,
             "parameters": self.parameters, "d_model": self.model.d_model, "n_heads": self.model.n_heads,
-            "layers": layers[self.model.architecture], "d_ff": self.model.d_ff, "norm": self.model.norm_order,
+            "layers": layers[self.model.architecture], "architecture": self.model.architecture,
+            "instead_of": self.instead_of, "d_ff": self.model.d_ff, "norm": self.model.norm_order,
             "positions": self.model.positions,
             "lesson": {"en": task.lesson, "zh": task.lesson_zh}, "needs": {"en": task.needs, "zh": task.needs_zh},
         }  # fmt: skip
@@ -94,10 +96,12 @@ def plan(session: Session, limits: Limits) -> Plan:
     Raises:
         Refusal: a choice that cannot be trained, or a run too large for this host, with the nearest that fits.
     """
-    task = tasks.get(session.task)
+    task, instead_of = tasks.get(session.task), ""
     try:
         if session.recipe == "mine":
-            model, masks = task.fit(session.model_config()), session.mask_config()
+            wanted, masks = session.model_config(), session.mask_config()
+            model = task.fit(wanted)
+            instead_of = wanted.architecture if wanted.architecture != model.architecture else ""
         else:
             model, masks = task.model, task.masks
         training = replace(
@@ -117,7 +121,8 @@ def plan(session: Session, limits: Limits) -> Plan:
     except ValueError as error:
         raise refusal_of(error) from error
     device = session.device if available(session.device) else "cpu"
-    return Plan(session.task, session.recipe, model, masks, training, session.train_seed, device, cost.parameters)
+    seed, parameters = session.train_seed, cost.parameters
+    return Plan(session.task, session.recipe, model, masks, training, seed, device, parameters, instead_of)
 
 
 def available(device: str) -> bool:

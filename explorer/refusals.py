@@ -38,11 +38,15 @@ class Refusal(ValueError):
 
 
 def in_line(lang: str, name: str, value: object) -> str:
-    """A value inside a sentence: whole lists, joined as the language joins them.
+    """A value inside a sentence: whole lists, joined as the language joins them, and numbers written out.
 
     >>> in_line("en", "widths", [60, 66]), in_line("zh", "widths", [60, 66])
     ('60 and 66', '60 和 66')
+    >>> in_line("en", "low", 1e-06), in_line("en", "high", 0.9)
+    ('0.000001', '0.9')
     """
+    if isinstance(value, float) and 1e-12 <= abs(value) < 1e-3:
+        return f"{value:.15f}".rstrip("0")
     if isinstance(value, (list, tuple)):
         items = [str(item) for item in value]
         if lang == "en":

@@ -82,6 +82,12 @@ class Run:
         return not self.ended and self._goal > self.step
 
     @property
+    def behind(self) -> bool:
+        """The last look is older than the last step, and no step is to come that would bring the next one."""
+        halted = not self.running and self.ended in ("", "stopped") and self._model is not None
+        return halted and bool(self.looks) and self.looks[-1].step < self.step
+
+    @property
     def state(self) -> str:
         """Ready, running, paused, or how it ended."""
         if self.ended:
@@ -112,10 +118,25 @@ class Run:
                 last = now
                 yield
 
+    def catch_up(self) -> None:
+        """A look at a run that was halted between two looks: what is said of it is then of the step it stands at."""
+        with self._lock:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        if not self.behind:
+            return
+        try:
+            self._look()
+        except Exception as error:  # as in a step; the model can still be handed out
+            log.exception("a look at step %d failed", self.step)
+            self._fail("broken", error)
+
     def finish(self) -> Trained | None:
         """End the run and hand out its model: a private copy in eval mode, with the weights of the last good step."""
         self.stop()
         with self._lock:
+            self._catch_up()
             model, self._model, self._training = self._model, None, None
         if model is None or not self.reports:
             return None
@@ -185,6 +206,7 @@ def status(run: Run) -> dict[str, Any]:
         "step": run.step,
         "steps": run.plan.steps,
         "fault": run.fault,
+        "looked": len(run.looks),
         "speed": speed and plain(speed),
         "left": speed and plain((run.plan.steps - run.step) / speed),
     }

@@ -231,16 +231,17 @@ function memoryWire([encoder, decoder], state) {
 
 function layerPicker(tower, x, y, state) {
   const { t } = state, now = state.layer[tower.stack], stack = tower.stack;
-  const word = t("layer"), start = x + textWidth(word, AXIS_FONT()) + 11;
+  const word = t("layer"), start = tower.layers > 5 ? x + 6 : x + textWidth(word, AXIS_FONT()) + 11;
+  const total = `/ ${tower.layers}`, after = 29 + textWidth(total, AXIS_FONT()) + 10;
   const pick = (layer, dx, text, chosen, name) => svg("g", {
     class: "tl-x-layer", role: "radio", "aria-checked": String(chosen), tabindex: chosen ? "0" : "-1", "aria-label": name, data: { layer, stack },
   }, svg("circle", { cx: start + dx, cy: y - 4, r: 7.5 }), label(start + dx, y, text, "", "middle"));
-  const many = tower.layers > 5;
+  const many = tower.layers > 5; // then there is no room for the word between the frame's edge and the wire
   const places = many ? [Math.max(now - 1, 0), now, Math.min(now + 1, tower.layers - 1)] : Array.from({ length: tower.layers }, (_, i) => i);
   const buttons = many
-    ? [pick(places[0], 0, "‹", false, t("layer_before")), pick(now, 19, now + 1, true, t("layer_of", { layer: now + 1, layers: tower.layers })), pick(places[2], 38, "›", false, t("layer_after")), label(start + 51, y, `/ ${tower.layers}`, "tl-x-muted")]
+    ? [pick(places[0], 0, "‹", false, t("layer_before")), pick(now, 19, now + 1, true, t("layer_of", { layer: now + 1, layers: tower.layers })), label(start + 29, y, total, "tl-x-muted"), pick(places[2], after, "›", false, t("layer_after"))]
     : places.map((layer) => pick(layer, layer * 18, layer + 1, layer === now, t("layer_of", { layer: layer + 1, layers: tower.layers })));
-  return svg("g", { role: "radiogroup", class: "tl-x-layers", "aria-label": t(stack === "encoder" ? "encoder_layer" : "decoder_layer") }, label(x, y, word, "tl-x-muted"), buttons);
+  return svg("g", { role: "radiogroup", class: "tl-x-layers", "aria-label": t(stack === "encoder" ? "encoder_layer" : "decoder_layer") }, many ? null : label(x, y, word, "tl-x-muted"), buttons);
 }
 
 // -------------------------------------------------------------------------------------------------------------- tokens

@@ -61,6 +61,7 @@ function drawRows(state) {
   if (payload.error) lines.push(el("tr", { class: "tl-x-broken" }, el("td", { colspan: COLUMNS.length }, `✗ ${state.t("no_row_after")}`)));
   if (find && !lines.length) lines.push(el("tr", { class: "tl-x-none" }, el("td", { colspan: COLUMNS.length }, state.t("found_none", { text: find }))));
   body.replaceChildren(...lines);
+  state.later(() => fitFormulas(state));
   drawBar(state);
   markRows(state);
 }
@@ -122,6 +123,27 @@ function rowLine(row, above, state) {
     cell("symbolic", row.axes), cell("shape", row.shape.join("×")), cell("formula", formula ? el("span", { class: "tl-x-clip" }, TL.markup(formula.inline)) : null), cell("section", formula?.section || ""),
     cell("dtype", DTYPES[row.dtype] || row.dtype), cell("contiguous", t(row.contiguous ? "yes" : "view")), cell("bytes", TL.count(row.bytes)), cell("checks", verdictMarks(state.verdictOf([state.number.get(row.key)]), t, true)));
 }
+
+// A formula wider than its column is set a little smaller; if that is not enough, it ends after a whole symbol with "…".
+function fitFormulas(state) {
+  const cells = [...state.host.querySelectorAll(".tl-x-line .tl-x-clip")], parts = (cell) => [...(cell.querySelector("math > mrow")?.children || [])];
+  for (const cell of cells) {
+    cell.style.removeProperty("--shrink");
+    cell.querySelector(".tl-x-more")?.remove();
+    for (const part of parts(cell)) part.style.removeProperty("display");
+  }
+  const wide = cells.map((cell) => ({ cell, room: cell.clientWidth, need: cell.scrollWidth })).filter(({ room, need }) => room && need > room);
+  for (const each of wide) each.cell.style.setProperty("--shrink", Math.max(each.room / each.need - 0.005, SMALLEST_FORMULA).toFixed(3));
+  const cut = wide.filter(({ room, need }) => room / need < SMALLEST_FORMULA);
+  const ends = cut.map(({ cell }) => parts(cell).map((part) => part.getBoundingClientRect().right));
+  cut.forEach(({ cell, room }, n) => {
+    const box = cell.getBoundingClientRect(), edge = box.left + (box.width * (room - 11)) / room;
+    parts(cell).forEach((part, i) => { if (ends[n][i] > edge) part.style.display = "none"; });
+    cell.append(el("span", { class: "tl-x-more", "aria-hidden": "true" }, "…"));
+  });
+}
+
+const SMALLEST_FORMULA = 0.9;
 
 // …1.cross_attention of decoder.layers.1.cross_attention
 function shortPath(path) {

@@ -23,6 +23,12 @@ function drawPanes(state) {
   }
 }
 
+// Where the paper has it, in the page's language.
+function place({ section, equation }, t) {
+  if (section === "–") return t("not_in_paper");
+  return equation ? t("place_equation", { section, number: equation }) : `§${section}`;
+}
+
 const DRAW = {
   formula(fill, row, detail, state) {
     const { t, payload } = state, formula = payload.formulas[row.formula], found = detail.formula;
@@ -30,7 +36,7 @@ const DRAW = {
     const terms = found.terms.map((term) => el("tr", {}, el("td", { class: `tl-x-symbol${term.role ? ` tl-m${term.role}` : ""}` }, TL.markup(term.math)), el("td", {}, term.shape),
       el("td", { class: "tl-x-from" }, term.key ? ["← ", rowLink(term, state)] : term.note ? el("code", {}, term.note) : null)));
     const reader = found.result.key ? ["→ ", rowLink(found.result, state)] : null;
-    return fill(null, `§${formula.paper}`, [
+    return fill(null, place(formula, t), [
       el("div", { class: "tl-x-math", tabindex: "0", role: "group", "aria-label": t("pane_formula") }, formula.block.map((part) => el("span", {}, TL.markup(part)))),
       el("table", { class: "tl-x-terms" }, el("tbody", {}, terms, el("tr", { class: "tl-x-result" }, el("td", { class: "tl-x-symbol" }, TL.markup(found.result.math)), el("td", {}, found.result.shape), el("td", { class: "tl-x-from" }, reader)))),
       el("p", { class: "tl-x-say" }, found.sentence), el("p", { class: "tl-x-axes" }, axisWords(row, t)),

@@ -69,7 +69,7 @@ function keepsSelection(before, value) {
   if (!before) return false;
   const [run, known] = [before, value].map((each) => each.run.split("-")[0]);
   if (run === known) return true;
-  if (state.cleared) return value.selected.chosen || !state.told;
+  if (state.cleared) return false; // nothing is selected: a new run shows its most telling tensor again
   return Boolean(state.told) && performance.now() - state.told.at < RECENT && state.number.has(state.key);
 }
 
@@ -229,8 +229,27 @@ function build() {
     el("nav", { class: "tl-x-jump", "aria-label": t("jump") }, jump));
   state.find = "";
   watchJump();
+  watchRoom();
   watchWidth();
   registerKeys();
+}
+
+// How much room the page has decides its layout: not the window, since the projector size makes all of it a quarter larger.
+function watchRoom() {
+  const phone = matchMedia("(max-width: 768px)");
+  const measure = () => {
+    const width = box.clientWidth;
+    if (!width) return; // on another tab
+    if (!box.dataset.room) later(reveal); // seen for the first time
+    box.dataset.room = phone.matches ? "phone" : width > 1124 ? "wide" : width > 964 ? "middle" : "narrow";
+    const ledger = box.querySelector(".tl-x-ledger-box").clientWidth;
+    box.dataset.ledger = phone.matches ? "list" : ledger >= 700 ? "full" : ledger >= 590 ? "tight" : "least";
+    if (state.payload) fitFormulas(state);
+  };
+  state.roomy?.disconnect();
+  state.roomy = new ResizeObserver(measure);
+  state.roomy.observe(box);
+  measure();
 }
 
 // The tensor pane draws for the width it has, measured when that changes and not at every drawing.
@@ -280,7 +299,7 @@ function registerKeys() {
     { keys: ["{"], say: say("keys_sentence_before"), run: () => step(-1, 0) }, { keys: ["}"], say: say("keys_sentence_after"), run: () => step(1, 0) },
     { keys: ["/"], say: say("keys_find"), run: () => { openFind(state); return true; } },
     { keys: ["a", "A"], say: say("keys_open"), run: () => { openAll(state); return true; } },
-    { keys: ["Escape"], say: say("keys_clear"), run: () => { if (!state.key) return false; clear(); return true; } },
+    { keys: ["Escape"], show: ["Esc"], say: say("keys_clear"), run: () => { if (!state.key) return false; clear(); return true; } },
   ]);
 }
 

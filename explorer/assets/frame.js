@@ -53,6 +53,7 @@ TL.frame = (() => {
     root.lang = lang === "zh" ? "zh-Hans" : "en";
     TL.translate();
     for (const button of document.querySelectorAll(".tl-lang button")) button.setAttribute("aria-pressed", String(button.dataset.lang === lang));
+    paintTheme();
     TL.emit("language", lang);
   }
 
@@ -145,15 +146,32 @@ TL.frame = (() => {
     else if (menu && menu.offsetParent) menu.focus();
   }
 
+  // --------------------------------------------------------------------------------------------------------- skip link
+
+  // The first Tab stop: past the sidebar to what the tab is about.
+  function addSkip() {
+    const word = (name, only) => el("span", { class: `tl-${only}-only`, data: { tlWord: name } });
+    const link = el("a", { class: "tl-skip", href: "#tl-tabs" }, word("frame.skip", "explore"), word("frame.skip_train", "train"));
+    link.addEventListener("click", (event) => {
+      event.preventDefault(); // the address is ours
+      const goals = { explore: '.tl-x-rows tr[tabindex="0"]', train: ".tl-tr-transport button:not([disabled])" };
+      (document.querySelector(goals[TL.tab()]) || tabButtons()[0])?.focus();
+    });
+    document.querySelector(".gradio-container").prepend(link);
+  }
+
   // ------------------------------------------------------------------------------------------------------------ keys
 
   const lettersOn = () => kept.get("letters") !== "off";
 
   function onKey(event) {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (document.querySelector("dialog[open]")) return; // Escape is the dialog's own, and nothing else reaches the page
     if (event.key === "Escape") {
+      if (event.target.closest?.("[role=combobox], [role=listbox], select")) return; // it closes the list
       if (document.body.dataset.side === "open") { openSide(false); event.preventDefault(); return; }
-    } else if (TL.typing(event.target) || !lettersOn() || document.querySelector("dialog[open]")) return;
+      if (TL.typing(event.target)) return;
+    } else if (TL.typing(event.target) || !lettersOn()) return;
     if (/^[1-9]$/.test(event.key)) {
       const button = tabButtons()[Number(event.key) - 1];
       if (button) { button.click(); button.focus(); event.preventDefault(); }
@@ -164,6 +182,17 @@ TL.frame = (() => {
     for (const key of TL.allKeys().get(TL.tab()) || []) {
       if (key.keys.includes(event.key) && key.run && key.run(event.key, event) !== false) { event.preventDefault(); return; }
     }
+  }
+
+  // Escape shuts the list of a dropdown, which gradio leaves open; whatever is done with the dropdown next opens it again.
+  function shutLists() {
+    const box = (event) => event.target.closest?.("#tl-side .container:has([role=combobox])");
+    document.addEventListener("keydown", (event) => {
+      if (["Tab", "Shift"].includes(event.key)) return;
+      if (event.key === "Escape") box(event)?.setAttribute("data-shut", "");
+      else box(event)?.removeAttribute("data-shut");
+    }, true);
+    for (const name of ["focusin", "mousedown"]) document.addEventListener(name, (event) => box(event)?.removeAttribute("data-shut"), true);
   }
 
   function projector(on = document.body.dataset.projector !== "on") {
@@ -326,6 +355,8 @@ TL.frame = (() => {
       lang: chooseLang, theme: switchTheme, keys: showKeys, projector: () => projector(),
     }));
     host.append(el("div", { class: "tl-notices" }));
+    addSkip();
+    shutLists();
     startTheme();
     if (kept.get("projector") === "on") projector(true);
     document.addEventListener("keydown", onKey);

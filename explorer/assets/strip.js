@@ -20,7 +20,7 @@ TL.strip = (() => {
           el("span", { class: "tl-verdict", role: "status" }),
           el("span", { class: "tl-ticks", "aria-hidden": "true" }),
           el("span", { class: "tl-stale", hidden: true }),
-          el("span", { class: "tl-facts" })),
+          el("span", { class: "tl-facts tl-explore-only" }) /* of the model in Explore, which is not the one in training */),
         el("div", { class: "tl-right" },
           el("div", { class: "tl-lang", role: "group", data: { tlLabel: "frame.language" } }, lang("en", "EN"), lang("zh", "中文")),
           el("button", { type: "button", class: "tl-theme", onclick: act.theme }, el("span", { "aria-hidden": "true" }, "◐")))),

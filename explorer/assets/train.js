@@ -13,10 +13,12 @@ const held = fresh();
 let preview = props.plan || {}, refusal = null, gone = false, asked = 0, drawn = 0, spoken = "";
 
 function fresh() {
-  return { run: null, plan: null, state: "empty", step: 0, steps: 0, speed: null, left: null, fault: null, heard: 0,
+  return { run: null, plan: null, state: "empty", step: 0, steps: 0, looked: 0, speed: null, left: null, fault: null, heard: 0,
     loss: [], accuracy: [], rate: [], grad_norm: [], looks: [], scene: null, samples: null, skipped: false };
 }
 const t = (key, values) => window.TL.w(`train.${key}`, values);
+// "every 10 steps", but "every step"
+const some = (key, n) => t(Number(n) === 1 ? `${key}_one` : key, { [key]: n });
 const facts = () => held.plan || preview.facts || null;
 // A page that loses its connection is loaded anew by gradio, and its run is gone. This remembers that there was one.
 const kept = {
@@ -49,6 +51,7 @@ function merge(news) {
   if (news.looks_from <= held.looks.length) news.looks.forEach((look, i) => { held.looks[news.looks_from + i] = look; });
   held.skipped ||= Boolean(news.skipped);
   if (news.samples && news.samples.step >= (held.samples?.step ?? 0)) Object.assign(held, { samples: news.samples, scene: news.scene });
+  held.looked = Math.max(held.looked, news.looked || 0);
   if (news.step >= held.step) { // an answer may be overtaken by the last words of the slice it has ended
     for (const name of ["state", "step", "steps", "speed", "left", "fault"]) held[name] = news[name];
   }
@@ -58,7 +61,7 @@ function merge(news) {
 function watchdog() {
   if (!element.isConnected) { clearInterval(beat); ears.forEach((off) => off()); theme.disconnect(); return; }
   const now = performance.now(), silent = now - held.heard;
-  const lacking = held.run && (held.loss.length < held.step || !held.plan);
+  const lacking = held.run && (held.loss.length < held.step || held.looks.length < held.looked || !held.plan);
   if (lacking && silent > 600 && now - asked > 2000) { asked = now; command("resync"); }
   if (held.state === "running" && !gone) {
     if (silent > 4000 && now - asked > 4000) { asked = now; command("wake"); }
@@ -76,7 +79,7 @@ const parts = {
   figures: el("p", { class: "tl-tr-figures" }), hints: el("p", { class: "tl-tr-hints" }),
   state: el("p", { class: "tl-tr-state" }), spoken: el("p", { class: "tl-tr-vh", role: "status" }), refusal: el("p", { class: "tl-tr-refusal", role: "alert" }),
   chart: svg("svg", { class: "tl-tr-chart", role: "img" }), look: el("section", { class: "tl-tr-look" }), samples: el("section", { class: "tl-tr-samples" }),
-  verdict: el("section", { class: "tl-tr-verdict" }), mode: el("p", { class: "tl-tr-mode" }),
+  verdict: el("section", { class: "tl-tr-verdict" }), lesson: el("section", { class: "tl-tr-lesson" }), mode: el("p", { class: "tl-tr-mode" }),
   table: el("details", { class: "tl-tr-table", ontoggle: refresh }),
 };
 const canvas = el("div", { class: "tl-tr-canvas" }, parts.chart);
@@ -84,7 +87,7 @@ const toolbar = el("div", { class: "tl-tr-transport", role: "toolbar" },
   parts.rewind, parts.play, parts.step, parts.more, parts.stop, parts.bar, parts.figures, parts.hints);
 element.querySelector(".tl-train").replaceChildren(toolbar, el("div", { class: "tl-tr-say" }, parts.refusal, parts.state, parts.spoken),
   el("div", { class: "tl-tr-columns" }, canvas, el("div", { class: "tl-tr-right" }, parts.look, parts.samples)),
-  el("div", { class: "tl-tr-foot" }, parts.verdict, parts.mode, parts.table));
+  el("div", { class: "tl-tr-foot" }, el("div", { class: "tl-tr-shown" }, parts.verdict, parts.lesson), parts.mode, parts.table));
 
 function available(what) {
   if (what === "stop") return held.state === "running" || held.state === "paused";
@@ -150,6 +153,8 @@ function stateSentence() {
   }
   if (held.state === "running" && performance.now() - held.heard > 1500) return t("state_waiting");
   if (held.state === "stopped" && !held.step) return t("state_stopped_early");
+  if (held.state === "finished" && held.step === 1) return t("state_finished_one");
+  if (held.state === "empty" && facts()?.floor) return `${t("state_empty")} ${t("state_floor")}`;
   return t(`state_${held.state}`, values);
 }
 
@@ -165,12 +170,12 @@ function drawState() {
 let refused = "";
 function drawRefusal(why) {
   const lang = window.TL.lang(), place = why && document.getElementById(`tl-f-${why.field}`);
-  const key = why ? `${lang} ${why.text[lang]} ${Boolean(place?.offsetParent)}` : "";
+  const key = why ? `${lang} ${why.text[lang]} ${Boolean(place?.offsetParent)} ${Boolean(held.run)}` : "";
   if (key === refused) return;
   refused = key;
   document.getElementById("tl-tr-refused")?.remove();
   document.querySelector(".tl-tr-invalid")?.classList.remove("tl-tr-invalid");
-  parts.refusal.textContent = why ? `${t("refused")} ${why.text[lang]}` : "";
+  parts.refusal.textContent = why ? `${t(held.run ? "refused_next" : "refused")} ${why.text[lang]}` : "";
   if (!place?.offsetParent) return;
   place.classList.add("tl-tr-invalid");
   const box = place.closest(".tl-two .form") ? place.parentElement.lastElementChild : place;
@@ -240,16 +245,20 @@ function drawChart() {
   const put = (tag, attributes, ...children) => { out.push(svg(tag, attributes, ...children)); };
   const write = (cls, px, py, content, anchor) => svg("text", { class: cls, x: px.toFixed(1), y: py.toFixed(1), "text-anchor": anchor || "start" }, content);
   const wide = (content) => [...content].reduce((sum, sign) => sum + (sign > "\u2e80" ? 11 : 5.6), 0);
-  // A label goes to the first of its places that is inside its panel and free.
+  // A label goes to the first of its places that is free, and never out of its panel: the next title begins below it.
   function place(cls, px, wanted, content, anchor, area) {
+    px = anchor === "end" ? Math.max(px, left + 4 + wide(content)) : Math.max(left + 4, Math.min(px, width - wide(content)));
     const from = anchor === "end" ? px - wide(content) : px, to = from + wide(content);
-    const free = (py) => py - 9 >= area.top - 2 && py + 2 <= area.bottom + 1 && !taken.some((one) => one.from < to + 4 && one.to > from - 4 && Math.abs(one.y - py) < 11.5);
-    const py = [...wanted, ...wanted.flatMap((one) => [-12, 12, -24, 24, -36, 36].map((by) => one + by))].find(free) ?? wanted[0];
+    const inside = (py) => py - 9 >= area.top - 2 && py + 2 <= area.bottom + 1;
+    const free = (py) => !taken.some((one) => one.from < to + 4 && one.to > from - 4 && Math.abs(one.y - py) < 11.5);
+    const places = [...wanted, ...[12, 24, 36, 48, 60, 72].flatMap((by) => wanted.flatMap((one) => [one - by, one + by]))].filter(inside);
+    const py = places.find(free) ?? places[0] ?? area.bottom - 3;
     taken.push({ from, to, y: py });
     over.push(write(`${cls} ${(from + to) / 2 < x(now) ? "tl-tr-over-past" : ""}`, px, py, content, anchor));
   }
-  const flip = x(now) > right - (small ? 96 : 190);
-  const beside = (area, py, content, cls) => place(`tl-tr-now ${cls || ""}`, x(now) + (flip ? -7 : 7), [py], content, flip ? "end" : "start", area);
+  // To the right of the present, or to its left where that has more room for what does not fit.
+  const flips = (content) => x(now) + 7 + wide(content) > width && x(now) - left > width - x(now);
+  const beside = (area, py, content, cls) => place(`tl-tr-now ${cls || ""}`, x(now) + (flips(content) ? -7 : 7), [py], content, flips(content) ? "end" : "start", area);
   let top = 0;
 
   function panel(name, sub, extra) {
@@ -277,28 +286,38 @@ function drawChart() {
 
   // loss, with what guessing costs
   const chance = plan?.chance_loss ?? null;
-  const keys = [["tl-tr-key-raw", "━ ", "legend_run"], ["tl-tr-key-mean", "━ ", "legend_mean"], ["tl-tr-key-held", "○ ", small ? "legend_held_short" : plan?.smoothing ? "legend_held" : "legend_held_plain"]];
-  const legend = (y) => svg("text", { class: "tl-tr-legend", x: right, y, "text-anchor": "end" },
+  const legend = (keys) => (y) => svg("text", { class: "tl-tr-legend", x: right, y, "text-anchor": "end" },
     keys.map(([cls, sign, name], i) => [svg("tspan", { class: cls, dx: i ? 10 : 0 }, sign), t(name, { n: MEAN })]));
-  let area = panel("loss", t(plan?.kind === "class" ? "loss_sub_class" : "loss_sub"), held.loss.length ? legend : null);
-  const high = 1.06 * Math.max(chance || 0, highest(held.loss), highest(held.looks.map((look) => look.loss)), 0.1);
+  const only = plan?.kind === "class";
+  let area = panel("loss", t(only ? "loss_sub_class" : "loss_sub"), held.loss.length ? legend([["tl-tr-key-raw", "━ ", "legend_run"],
+    ["tl-tr-key-mean", "━ ", "legend_mean"], ["tl-tr-key-held", "○ ", small ? "legend_held_short" : plan?.smoothing ? "legend_held" : "legend_held_plain"]]) : null);
+  // One spike must not flatten the rest of the curve: the axis ends at three times chance, or at the loss of the start.
+  const measured = [...held.loss.map((loss, i) => [loss, i + 1]), ...held.looks.map((look) => [look.loss, look.step])].filter(([loss]) => loss !== null);
+  const most = Math.max(3 * (chance || 0), held.loss[0] ?? 0, held.looks[0]?.loss ?? 0, 0.1);
+  const high = 1.06 * Math.min(most, Math.max(chance || 0, highest(measured.map(([loss]) => loss)), 0.1));
+  const above = measured.filter(([loss]) => loss > high);
   let y = scale(area, high, ticks(high, 5));
-  const mark = (value, sentence) => {
-    put("line", { class: "tl-tr-chance", x1: left, x2: right, y1: y(value), y2: y(value) });
+  const mark = (value, sentence, cls) => {
+    put("line", { class: cls || "tl-tr-chance", x1: left, x2: right, y1: y(value), y2: y(value) });
     place("tl-tr-chance-label", right, [y(value) - 4, y(value) + 12], sentence, "end", area);
   };
   if (plan) {
     mark(chance, t("chance_ln", { n: plan.answers, value: chance.toFixed(2) }));
     if (chance - plan.blind_loss > 0.02) mark(plan.blind_loss, t("blind_loss", { value: plan.blind_loss.toFixed(2) }));
-    if (plan.floor) mark(plan.floor, t("floor", { smoothing: plan.smoothing, value: plan.floor.toFixed(2) }));
+    if (plan.floor) mark(plan.floor, t("floor", { smoothing: plan.smoothing, value: plan.floor.toFixed(2) }), "tl-tr-floor");
   }
   line("tl-tr-raw", held.loss, y);
   line("tl-tr-line", average(held.loss), y);
-  for (const look of held.looks) if (look.loss !== null) put("circle", { class: "tl-tr-held", cx: x(look.step), cy: y(look.loss), r: 3 });
+  if (above.length) {
+    const [value, step] = above.reduce((a, b) => (b[0] > a[0] ? b : a));
+    for (const px of new Set(above.map((one) => Math.round(x(one[1]))))) put("path", { class: "tl-tr-above", d: `M${px} ${area.top}l4 7h-8z` });
+    place("tl-tr-now", left + 6, [area.top + 19], t("above", { value: number(value), step: count(step) }), "start", area);
+  }
+  for (const look of held.looks) if (look.loss !== null && look.loss <= high) put("circle", { class: "tl-tr-held", cx: x(look.step), cy: y(look.loss), r: 3 });
   if (now && held.loss.length) {
     const mean = last(average(held.loss));
     put("circle", { class: "tl-tr-dot-now", cx: x(now), cy: y(mean ?? 0), r: 4 });
-    beside(area, y(mean ?? 0) - 8, number(last(held.loss)), "tl-tr-strong");
+    beside(area, y(mean ?? 0) - 8, number(mean), "tl-tr-strong");
   }
   if (held.state === "failed" && held.fault) {
     const px = x(Math.min(held.fault.step, steps));
@@ -308,12 +327,12 @@ function drawChart() {
   }
 
   // accuracy: each batch as a line, held-out sentences as squares
-  const only = plan?.kind === "class";
-  area = panel("accuracy", t(only ? "accuracy_sub_class" : "accuracy_sub", { n: plan?.held_out ?? "", every: plan?.every ?? "" }));
+  area = panel("accuracy", plan ? t("accuracy_sub", { n: plan.held_out, every: some("every", plan.every) }) : "",
+    legend([["tl-tr-key-mean", "━ ", only ? "legend_batch" : "legend_tokens"], ["tl-tr-key-held", "□ ", only ? "legend_held_short" : "legend_sentences"]]));
   y = scale(area, 1, [0, 0.5, 1]);
   if (plan) {
-    mark(plan.chance_accuracy, t("chance_percent", { value: rounded(100 * plan.chance_accuracy) }));
-    if (plan.blind_accuracy - plan.chance_accuracy > 0.02) mark(plan.blind_accuracy, t("blind_percent", { value: rounded(100 * plan.blind_accuracy) }));
+    mark(plan.chance_accuracy, t(only ? "chance_percent_class" : "chance_percent", { value: rounded(100 * plan.chance_accuracy) }));
+    if (plan.blind_accuracy - plan.chance_accuracy > 0.02) mark(plan.blind_accuracy, t(only ? "blind_percent_class" : "blind_percent", { value: rounded(100 * plan.blind_accuracy) }));
   }
   line("tl-tr-raw", held.accuracy, y);
   line("tl-tr-line", average(held.accuracy), y);
@@ -323,8 +342,9 @@ function drawChart() {
   }
   if (now && held.accuracy.length) {
     const mean = last(average(held.accuracy)) ?? 0, look = last(held.looks);
-    beside(area, y(mean) - 5, t("now_batch", { value: percent(last(held.accuracy)) }), "tl-tr-strong");
-    if (look) beside(area, y(look.exact) + (look.exact > mean ? -5 : 13), t(only ? "now_exact_class" : "now_exact", { value: percent(look.exact) }));
+    beside(area, y(mean) - 5, t(only ? "now_batch_class" : "now_batch", { value: percent(mean) }), "tl-tr-strong");
+    const name = look?.step < now ? (only ? "now_exact_class_then" : "now_exact_then") : only ? "now_exact_class" : "now_exact";
+    if (look) beside(area, y(look.exact) + (look.exact > mean ? -5 : 13), t(name, { value: percent(look.exact), step: count(look.step) }));
   }
 
   // learning rate and gradient norm
@@ -335,14 +355,14 @@ function drawChart() {
     const known = held[name].length || (name === "rate" && plan?.schedule !== "warmup");
     y = scale(area, peak, known ? [0, Number((peak / 1.1).toPrecision(2))] : [0]);
     line("tl-tr-thin", held[name], y);
-    if (now && held[name].length) beside(area, y(last(held[name]) ?? peak) + (flip ? -4 : 4), short(last(held[name])));
+    if (now && held[name].length) beside(area, y(last(held[name]) ?? peak) + (flips(short(last(held[name]))) ? -4 : 4), short(last(held[name])));
   }
 
   // the film: one small map at each look, empty frames for those to come
   const every = plan?.every || 10, frame = Math.max(6, Math.min(46, (x(every) - x(0)) * 0.62));
   const scene = held.scene;
   out.push(svg("text", { class: "tl-tr-title", x: left, y: top + 13 }, svg("tspan", { class: "tl-tr-name" }, t(only ? "film_self" : "film_cross")),
-    small ? "" : svg("tspan", { class: "tl-tr-sub", dx: 8 }, scene ? t("film_sub", { every, layer: scene.layer, heads: scene.heads }) : "")));
+    small ? "" : svg("tspan", { class: "tl-tr-sub", dx: 8 }, scene ? t("film_sub", { every: some("every", every), layer: scene.layer, heads: some("heads", scene.heads) }) : "")));
   top += 19;
   const rows = scene?.rows.length || 3, columns = scene?.columns.length || 3, tall = Math.min(46, Math.max(14, (frame * rows) / columns));
   const at = (step) => Math.min(Math.max(x(step) - frame / 2, left), right - frame);
@@ -352,7 +372,8 @@ function drawChart() {
     else put("rect", { class: "tl-tr-unseen", x: px, y: top, width: frame, height: tall });
   }
   if (held.looks.length) {
-    const px = at(last(held.looks).step);
+    const look = last(held.looks), px = at(look.step);
+    if (look.step % every) out.push(film(look, px, top, frame, tall)); // where the run was halted
     put("rect", { class: "tl-tr-current", x: px - 2, y: top - 2, width: frame + 4, height: tall + 4, rx: 2 });
   }
   top += tall + 16;
@@ -368,9 +389,11 @@ function drawChart() {
   parts.chart.setAttribute("height", top + 6);
   parts.chart.setAttribute("aria-label", chartSentence());
   parts.chart.replaceChildren(...out, ...over);
-  // What the loss is measured in gives way to the legend where there is no room for both.
-  const key = parts.chart.querySelector(".tl-tr-legend"), title = parts.chart.querySelector(".tl-tr-title");
-  if (key && left + title.getComputedTextLength() + 16 > right - key.getComputedTextLength()) title.lastChild.remove();
+  // What is said beside a title gives way to the legend where there is no room for both.
+  for (const key of parts.chart.querySelectorAll(".tl-tr-legend")) {
+    const title = key.previousElementSibling;
+    if (left + title.getComputedTextLength() + 16 > right - key.getComputedTextLength()) title.querySelector(".tl-tr-sub")?.remove();
+  }
 }
 
 function chartSentence() {
@@ -408,9 +431,9 @@ function drawLook() {
   };
   const head = el("tr", {}, el("td", { class: "tl-tr-corner" }, t(cross ? "look_rows_cross" : "look_rows_self")), scene.columns.map((token) => el("th", { scope: "col" }, token)));
   const body = look.cells.map((row, i) => el("tr", {}, el("th", { scope: "row" }, scene.rows[i]), row.map(cell)));
-  parts.look.replaceChildren(heading(t("look"), t("look_sub", { step: count(look.step) })),
+  parts.look.replaceChildren(heading(t(look.step < held.step ? "look_then" : "look"), t("look_sub", { step: count(look.step) })),
     el("div", { class: "tl-tr-scroll", tabindex: 0, role: "group", "aria-label": t("look") }, el("table", { class: "tl-tr-map" }, el("thead", {}, head), el("tbody", {}, body))),
-    el("p", { class: "tl-tr-caption" }, t("look_caption", { heads: scene.heads, layer: scene.layer }), cross ? "" : ` ${t("look_reads")}`));
+    el("p", { class: "tl-tr-caption" }, t("look_caption", { heads: some("heads", scene.heads), layer: scene.layer }), cross ? "" : ` ${t("look_reads")}`));
 }
 
 // Longest common subsequence, so that one missing token does not mark all that follow it.
@@ -450,22 +473,26 @@ function drawSamples() {
 // -------------------------------------------------------------------------------------------------------------- foot
 
 function drawFoot() {
-  const plan = facts(), look = last(held.looks);
+  const plan = facts(), look = last(held.looks), only = plan?.kind === "class";
   let verdict = t(held.state === "failed" ? "verdict_failed" : "verdict_empty");
   if (held.state !== "failed" && look && plan && held.step) {
     const values = { step: count(look.step), exact: percent(look.exact), token: percent(look.token), loss: number(look.loss), n: plan.held_out, learns_in: count(plan.learns_in),
       chance: rounded(100 * plan.chance_accuracy), chance_loss: number(plan.chance_loss) };
     const lift = (look.token - plan.chance_accuracy) / (1 - plan.chance_accuracy);
     if (look.exact >= 0.99) verdict = t("verdict_learned", values);
-    else if (held.state === "running") verdict = t("verdict_going", values);
-    else if (lift < 0.15) verdict = t("verdict_not_yet", values);
-    else verdict = t(plan.kind === "class" ? "verdict_partly_class" : "verdict_partly", values);
+    else if (held.state === "running") verdict = t(only ? "verdict_going_class" : "verdict_going", values);
+    else if (lift < 0.15) verdict = t(only ? "verdict_not_yet_class" : "verdict_not_yet", values);
+    else verdict = t(only ? "verdict_partly_class" : "verdict_partly", values);
   }
   const lesson = held.step ? plan?.lesson?.[window.TL.lang()] : plan?.needs?.[window.TL.lang()];
-  parts.verdict.replaceChildren(el("h2", {}, t("verdict")), el("p", {}, verdict), lesson ? el("p", { class: "tl-tr-lesson" }, lesson) : "");
+  parts.verdict.replaceChildren(el("h2", {}, t("verdict")), el("p", {}, verdict));
+  // What other runs have shown stands under a heading of its own: every other number here is of this run.
+  parts.lesson.hidden = !lesson;
+  parts.lesson.replaceChildren(el("h2", {}, t("lesson")), el("p", {}, lesson || ""));
   parts.mode.replaceChildren(...(plan ? [
     t("mode", { dropout: short(plan.dropout), dtype: plan.dtype, device: plan.device, seed: plan.seed, optimizer: { adam: "Adam", adamw: "AdamW" }[plan.optimizer] || plan.optimizer, batch: plan.batch, torch: plan.torch }), el("br"),
-    t("mode_model", { norm: t(`norm_${plan.norm}`), d_model: plan.d_model, n_heads: plan.n_heads, layers: plan.layers, d_ff: plan.d_ff, positions: t(`positions_${plan.positions}`), parameters: count(plan.parameters) })] : []));
+    t("mode_model", { norm: t(`norm_${plan.norm}`), d_model: plan.d_model, n_heads: plan.n_heads, layers: some("layers", plan.layers), d_ff: plan.d_ff, positions: t(`positions_${plan.positions}`), parameters: count(plan.parameters) }),
+    ...(plan.instead_of ? [el("br"), el("b", {}, t("mode_fitted", { model: t(`architecture_${plan.architecture}`), chosen: t(`architecture_${plan.instead_of}`) }))] : [])] : []));
   drawTable(plan);
 }
 
@@ -477,7 +504,7 @@ function drawTable(plan) {
   while (box.children.length > 1) box.lastChild.remove();
   if (!box.open || box.hidden) return;
   const steps = [...new Set([1, ...held.looks.map((look) => look.step).filter(Boolean), held.step])].sort((a, b) => a - b).filter((step) => step <= held.loss.length);
-  const heads = ["table_step", "loss", "table_batch", "rate", "norm", "table_held", ...(plan?.kind === "class" ? [] : ["table_token"]), "table_exact"];
+  const heads = ["table_step", "loss", plan?.kind === "class" ? "table_batch_class" : "table_batch", "rate", "norm", "table_held", ...(plan?.kind === "class" ? [] : ["table_token"]), "table_exact"];
   const rows = steps.map((step) => {
     const look = held.looks.find((one) => one.step === step), i = step - 1;
     const cells = [number(held.loss[i]), percent(held.accuracy[i]), short(held.rate[i]), short(held.grad_norm[i]), look ? number(look.loss) : "", ...(plan?.kind === "class" ? [] : [look ? percent(look.token) : ""]), look ? percent(look.exact) : ""];

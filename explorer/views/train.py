@@ -90,7 +90,7 @@ def build_tab(sidebar: TrainSidebar, session_state: gr.State, trained_state: gr.
         **quiet,
     )
     # Through the queue: gradio tells of a changed state only from there. What must be quick, "stop" has done before.
-    html.halt(hand_over, desk_state, trained_state, concurrency_limit=None, **quiet)
+    html.halt(hand_over, desk_state, [html, trained_state], concurrency_limit=None, **quiet)
     timer.tick(
         tick,
         desk_state,
@@ -188,13 +188,17 @@ def command(
     elif do == "stop":
         run.stop()
     told = runs.news(run) if do == "resync" or not run.reports else no_curve(run) | runs.status(run)
-    return desk, gr.HTML(value={**told, "reply": do}), gr.Timer(active=run.running)
+    return desk, gr.HTML(value={**told, "reply": do}), gr.Timer(active=run.running or run.behind)
 
 
-def hand_over(desk: Desk | None) -> Any:
-    """The model of a run that was stopped, for Explore."""
+def hand_over(desk: Desk | None) -> tuple[Any, Any]:
+    """The model of a run that was stopped, for Explore, and what it answers at the step at which it was stopped."""
     run = desk.run if desk is not None else None
-    return (run.finish() if run is not None and run.ended == "stopped" else None) or gr.skip()
+    trained = run.finish() if run is not None and run.ended == "stopped" else None
+    if trained is None:
+        return gr.skip(), gr.skip()
+    # All looks: the last words of the slice that was stopped may still be on their way, and theirs with them.
+    return gr.HTML(value=runs.news(run, run.step)), trained
 
 
 def tick(desk: Desk | None) -> Iterator[tuple[Any, Any, Any, Any]]:
@@ -203,13 +207,16 @@ def tick(desk: Desk | None) -> Iterator[tuple[Any, Any, Any, Any]]:
     No torch context is open across a yield: gradio resumes generators in other threads.
     """
     run = desk.run if desk is not None else None
-    if run is None or not run.running:
+    if run is None or not (run.running or run.behind):
         gone = gr.HTML(value={"gone": True}) if run is None else gr.skip()
         yield gr.skip(), gone, gr.Timer(active=False), gr.skip()
         return
     step, looks = run.step, len(run.looks)
     for _ in run.work(SLICE, EVERY):
         yield gr.skip(), gr.HTML(value=runs.news(run, step, looks)), gr.skip(), gr.skip()
+    if run.behind:  # paused, or as many steps taken as were asked for: first the steps, then what has come of them
+        yield gr.skip(), gr.HTML(value=runs.news(run, step, looks)), gr.skip(), gr.skip()
+        run.catch_up()
     # The desk goes out once a slice, so that the state of a tab at work does not expire.
     if desk.run is not run:  # rewound meanwhile: what is shown, and the timer, are the new run's
         yield desk, gr.skip(), gr.skip(), gr.skip()

@@ -11,7 +11,7 @@ import gradio as gr
 
 from explorer import words
 from explorer.limits import Limits
-from explorer.refusals import Refusal
+from explorer.refusals import Refusal, in_line
 from explorer.session import Session
 from transformer_core import tasks
 
@@ -130,16 +130,18 @@ def refusal_payload(refusal: Refusal) -> dict[str, Any]:
 
 
 def choice_label(choice: Mapping[str, Any], lang: str) -> str:
-    """ "steps 4,000" """
+    """A way out, short enough for a button.
+
+    >>> choice_label({"steps": 4000, "lr": 1e-6}, "en")
+    'steps 4,000, lr 0.000001'
+    """
+    labels = {"recipe": "model", "lr": "lr_short"}
     parts = []
     for name, value in choice.items():
-        label = words.text(lang, f"train.{'model' if name == 'recipe' else name}")
-        shown = (
-            words.text(lang, f"train.recipe_{value}")
-            if name == "recipe"
-            else f"{value:,}"
-            if isinstance(value, int)
-            else str(value)
-        )
+        label = words.text(lang, f"train.{labels.get(name, name)}")
+        if name == "recipe":
+            shown = words.text(lang, f"train.recipe_{value}")
+        else:
+            shown = f"{value:,}" if isinstance(value, int) else in_line(lang, name, value)
         parts.append(f"{label} {shown}")
     return ", ".join(parts)

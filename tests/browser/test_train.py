@@ -154,6 +154,79 @@ def test_stop_is_at_once_and_hands_over_the_model(visitor: Visitor) -> None:
     expect(visitor.state).to_contain_text(f"Stopped at step {second}.")
 
 
+def test_what_is_said_of_a_halted_run_is_of_its_own_step(visitor: Visitor) -> None:
+    page, verdict = visitor.page, visitor.page.locator(".tl-tr-verdict")
+    visitor.train("copy", 600)  # a look every 50 steps
+    visitor.press("play")
+    visitor.beyond(3)
+    expect(verdict).to_contain_text(re.compile(r"tokens are right, chance 7.1 %. Whole sentences: [0-9.]+ %"))
+    for halt, said in (("play", "Paused at step"), ("stop", "Stopped at step")):
+        visitor.press(halt)
+        expect(visitor.state).to_contain_text(said)
+        expect(page.locator(".tl-tr-look h2")).to_contain_text("Where it looks now")
+        step = visitor.step()
+        assert step % 50, "between two looks"
+        for part in (".tl-tr-verdict", ".tl-tr-look h2", ".tl-tr-samples h2"):
+            expect(page.locator(part)).to_contain_text(re.compile(rf"step {step}\b"))
+        expect(page.locator(".tl-tr-chart")).to_contain_text(re.compile(r"held-out sentences [0-9.]+ %"))
+        if halt == "play":
+            visitor.press("play")
+            visitor.beyond(step)
+    expect(page.locator(".tl-tr-lesson h2")).to_have_text("About this task (its recipe, measured beforehand)")
+
+
+def test_the_labels_of_a_narrow_chart_stay_in_their_panel(newcomer: Callable[..., Visitor]) -> None:
+    visitor = newcomer(viewport={"width": 390, "height": 844}).open("/?tab=train")
+    for _ in range(2):
+        visitor.press("step")
+    expect(visitor.page.locator(".tl-tr-look h2")).to_contain_text("step 2")
+    boxes = visitor.page.evaluate(
+        """[...document.querySelectorAll(".tl-tr-chart text")].filter((one) => one.textContent)
+           .map((one) => [one.textContent, one.getBoundingClientRect().toJSON()])"""
+    )
+    assert any(text.startswith("held-out sentences") for text, _ in boxes)
+    right = visitor.page.locator(".tl-tr-chart").bounding_box()
+    for i, (text, one) in enumerate(boxes):
+        assert one["right"] <= right["x"] + right["width"] + 1, text
+        for other, two in boxes[i + 1 :]:
+            across = min(one["right"], two["right"]) - max(one["left"], two["left"])
+            down = min(one["bottom"], two["bottom"]) - max(one["top"], two["top"])
+            assert across <= 1 or down <= 4, f"{text!r} is printed over {other!r}"
+
+
+def test_a_spike_does_not_flatten_the_curve(visitor: Visitor) -> None:
+    visitor.train("first = last?", 40)
+    visitor.type("lr", 10)
+    visitor.press("more")
+    expect(visitor.state).to_contain_text("Paused at step 20", timeout=2 * PATIENCE)
+    chart = visitor.page.locator(".tl-tr-chart")
+    expect(chart).to_contain_text(re.compile(r"above the axis: up to [0-9.]+ at step \d+"), timeout=2 * PATIENCE)
+    assert chart.locator(".tl-tr-above").count() >= 1
+
+
+def test_the_next_run_is_refused_and_not_the_one_on_screen(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.train("copy", 100)
+    visitor.type("lr", 100_000)
+    expect(page.locator(".tl-tr-refusal")).to_contain_text("This run cannot start. lr is 100000")
+    page.locator("#tl-tr-refused").get_by_role("button", name="lr 10", exact=True).click()
+    expect(page.locator("#tl-tr-refused")).to_have_count(0)
+    visitor.press("step")
+    visitor.beyond(0)
+    visitor.type("lr", 100_000)
+    expect(page.locator(".tl-tr-refusal")).to_contain_text("The next run cannot start. lr is 100000")
+
+
+def test_a_task_that_takes_another_model_than_explore_s_says_so(visitor: Visitor) -> None:
+    visitor.train("first = last?", 15)
+    facts = visitor.page.locator(".tl-tr-mode")
+    expect(facts).not_to_contain_text("Explore")
+    visitor.pick("recipe", "from Explore")
+    expect(facts).to_contain_text("trained with an encoder alone; the model on Explore has an encoder and a decoder")
+    visitor.press("step")
+    expect(visitor.page.locator(".tl-tr-chart")).to_contain_text("sentences every step")
+
+
 def test_a_run_that_is_too_long_for_this_host_is_refused_at_its_control(visitor: Visitor) -> None:
     visitor.train("copy", 100)
     visitor.type("train_batch", 100_000)

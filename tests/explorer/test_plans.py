@@ -90,6 +90,15 @@ def test_the_task_s_own_recipe_is_the_task_s_own():
     assert asked.training == replace(task.training, steps=80)
 
 
+def test_a_model_that_the_task_cannot_take_is_replaced_and_the_facts_say_so():
+    facts = plan(task="first_last").facts()
+    assert (facts["architecture"], facts["instead_of"], facts["layers"]) == ("encoder", "encoder_decoder", "1")
+    facts = plan(architecture="decoder").facts()
+    assert (facts["architecture"], facts["instead_of"]) == ("encoder_decoder", "decoder")
+    for kept in (plan(), plan(task="first_last", architecture="encoder"), plan(task="first_last", recipe="task")):
+        assert kept.facts()["instead_of"] == ""
+
+
 def test_there_are_never_more_looks_than_promised():
     for steps in (1, 2, 14, 15, 16, 99, 600, 5000):
         assert math.ceil(steps / plans.round_interval(steps)) <= plans.LOOKS

@@ -195,6 +195,62 @@ def test_stop_hands_out_a_private_copy_in_eval_mode_and_lets_go_of_the_rest():
     assert list(run.work(60, 60)) == [] and run.step == 3
 
 
+def test_a_halted_run_is_looked_at_where_it_stands_and_does_not_feel_it():
+    watched, alone = Run(plan(steps=20)), finished(Run(plan(steps=20)))
+    watched.play()
+    for _ in range(3):
+        list(watched.work(0, 9))
+    assert not watched.behind, "the next look is to come"
+    watched.catch_up()
+    assert [look.step for look in watched.looks] == [0]
+    watched.pause()
+    assert watched.behind
+    watched.catch_up()
+    watched.catch_up()
+    assert [look.step for look in watched.looks] == [0, 3] and watched.samples["step"] == 3 and not watched.behind
+    assert curve(finished(watched)) == curve(alone)
+    assert watched.looks[-1] == alone.looks[-1] and not watched.behind
+
+
+def test_the_look_at_a_stopped_run_is_that_of_a_run_that_ends_there():
+    stopped, ended = Run(plan(steps=20)), Run(plan(steps=20))
+    for run in (stopped, ended):
+        run.forward(4)
+        list(run.work(60, 60))
+    ended.catch_up()
+    trained = stopped.finish()
+    assert trained.step == 4 and stopped.looks == ended.looks and stopped.samples == ended.samples
+    assert stopped.looks[-1].step == 4 and stopped.state == "stopped"
+
+
+def test_a_closed_or_failed_run_is_not_looked_at_again(monkeypatch):
+    closed, failed = Run(plan(steps=20)), Run(plan(steps=20))
+    for run in (closed, failed):
+        run.forward(1)
+        list(run.work(60, 60))
+    closed.close()
+    failed._model.encoder.layers[0].feed_forward.w_1.bias.data[0] = math.nan
+    finished(failed)
+    monkeypatch.setattr(runs, "look", lambda *_: pytest.fail("nobody sees it, or it would show no number"))
+    for run in (closed, failed):
+        run.catch_up()
+        assert not run.behind
+    assert failed.finish().step == 1
+
+
+def test_a_look_that_cannot_be_taken_leaves_the_model_and_says_so(monkeypatch, caplog):
+    def broken(*_):
+        raise RuntimeError("out of luck")
+
+    run = Run(plan(steps=20))
+    run.forward(1)
+    list(run.work(60, 60))
+    monkeypatch.setattr(runs, "look", broken)
+    assert run.finish().step == 1
+    assert run.state == "failed" and run.fault["text"] == "out of luck" and "look at step 1" in caplog.text
+    assert not run.behind, "it is not tried again and again"
+
+
 def test_a_run_stopped_before_its_first_step_has_no_model_to_show():
     run = Run(plan())
     assert run.finish() is None and run.state == "stopped"

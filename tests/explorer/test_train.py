@@ -79,7 +79,7 @@ def swept():
 
 
 def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(view).failed == 0
+    assert doctest.testmod(view).failed == 0 == doctest.testmod(train_sidebar).failed
 
 
 def test_play_starts_the_run_of_the_sidebar_and_tick_takes_it_to_the_end():
@@ -167,17 +167,57 @@ def test_stop_ends_the_run_at_once_and_hands_its_model_over():
     slices(run)
     _, told, timer = ask(run, "stop")
     assert told["state"] == "stopped" and active(timer) is False
-    trained = view.hand_over(Desk(run))
+    html, trained = view.hand_over(Desk(run))
     assert isinstance(trained, Trained) and (trained.step, trained.task) == (1, "copy")
-    assert skipped(view.hand_over(Desk(run))) and skipped(view.hand_over(None)) and skipped(view.hand_over(Desk())), (
-        "once"
-    )
+    assert update_of(html)["state"] == "stopped"
+    for nothing in (Desk(run), None, Desk()):
+        assert all(skipped(output) for output in view.hand_over(nothing)), "once"
+
+
+LONG = (*VALUES[:2], 60, *VALUES[3:])  # a look every 50 steps
+
+
+def test_what_is_said_of_a_stopped_run_is_of_the_step_at_which_it_stopped():
+    run, _, _ = ask(None, "play", LONG)
+    for _ in range(3):
+        list(run.work(0, 9))
+    _, told, _ = ask(run, "stop")
+    assert (told["state"], told["step"]) == ("stopped", 3), "at once"
+    assert [look.step for look in run.looks] == [0], "before the look, which takes its time in the queue"
+    html, trained = view.hand_over(Desk(run))
+    told = update_of(html)
+    assert (told["state"], told["step"], told["from"], told["loss"]) == ("stopped", 3, 3, [])
+    assert [look["step"] for look in told["looks"]] == [0, 3] and told["looks_from"] == 0 and told["looked"] == 2
+    assert told["samples"]["step"] == trained.step == 3
+
+
+def test_what_is_said_of_a_paused_run_is_of_the_step_at_which_it_paused():
+    run, _, _ = ask(None, "play", LONG)
+    for _ in range(3):
+        list(run.work(0, 9))
+    _, told, timer = ask(run, "pause")
+    assert told["state"] == "paused" and active(timer) is True, "one more slice, for the look"
+    first, last = (update_of(html) for _, html, _, _ in slices(run))
+    assert [look["step"] for look in first["looks"]] == [], "the steps are shown before the look is taken"
+    assert [look["step"] for look in last["looks"]] == [3] and last["samples"]["step"] == 3
+    ((_, _, timer, _),) = slices(run)
+    assert active(timer) is False and run.step == 3, "and then it sleeps"
+    assert active(ask(run, "pause")[2]) is False
+
+
+def test_steps_taken_one_by_one_are_each_looked_at():
+    run, _, _ = ask(None, "step", LONG)
+    for step in (1, 2):
+        told = update_of(slices(run)[-1][1])
+        assert told["samples"]["step"] == step == run.step
+        ask(run, "step")
+    assert [look.step for look in run.looks] == [0, 1, 2]
 
 
 def test_hand_over_takes_no_model_from_a_run_that_goes_on():
     run, _, _ = ask(None, "play", (*VALUES[:2], 60, *VALUES[3:]))
     list(run.work(0, 9))
-    assert skipped(view.hand_over(Desk(run))) and run.running
+    assert all(skipped(output) for output in view.hand_over(Desk(run))) and run.running
 
 
 def test_a_failed_run_hands_over_the_weights_of_its_last_good_step():
@@ -262,6 +302,15 @@ def test_each_way_out_of_a_refusal_is_itself_accepted():
         assert set(choice["label"]) == set(words.LANGUAGES)
 
 
+@pytest.mark.parametrize(("lr", "text", "button"), [
+    (1e5, "between 0.000001 and 10", {"en": "lr 10", "zh": "学习率 10"}),
+    (1e-9, "The nearest is 0.000001.", {"en": "lr 0.000001", "zh": "学习率 0.000001"}),
+])  # fmt: skip
+def test_a_limit_and_its_button_can_be_read(lr, text, button):
+    refusal = view.preview_payload(SMALL, ("copy", "mine", 4, 5, lr, 7))["refusal"]
+    assert text in refusal["text"]["en"] and [choice["label"] for choice in refusal["choices"]] == [button]
+
+
 def test_a_task_brings_its_recipe():
     table = json.loads(re.fullmatch(r"\(task\) => \((.*)\)\[task\]", train_sidebar.recipes_script())[1])
     assert set(table) == set(tasks.TASKS)
@@ -335,7 +384,7 @@ def test_the_wiring_is_bounded_and_its_state_is_the_tab_s(swept):
         assert not by_name[name].preprocess, "a number out of a slider's range must reach the sentence that refuses it"
     assert by_name["hand_over"].queue, "gradio tells of a changed state only through its queue"
     assert tab.desk_state.time_to_live == 1800 and tab.desk_state.value is None
-    assert [output._id for output in by_name["hand_over"].outputs] == [trained_state._id]
+    assert [output._id for output in by_name["hand_over"].outputs] == [tab.html._id, trained_state._id]
     assert tuple(sidebar.fields) == view.FIELDS and len(tab.trained_events) == 1
     assert all(
         function.api_visibility == "private" for function in blocks.fns.values() if function.name not in ("TabClosed",)
@@ -404,9 +453,11 @@ def test_every_sentence_the_script_says_is_there_and_every_one_that_is_there_is_
     said |= {one for pair in re.findall(r't\([^"`()]*\? "(\w+)" : "(\w+)"', script) for one in pair}
     quoted = set(re.findall(r'"(\w+)"', script))
     assert said <= there
-    families = ("state_", "norm_", "positions_", "class_", "task_", "about_", "recipe_")
-    python = {"model", *view.FIELDS, "chance_short"}
-    unsaid = {key for key in there - said - quoted - python if not key.startswith(families)}
+    families = ("state_", "architecture_", "norm_", "positions_", "class_", "task_", "about_", "recipe_")
+    python = {"model", *view.FIELDS, "chance_short", "lr_short"}
+    singular = {f"{key}_one" for key in re.findall(r'\bsome\("(\w+)"', script)}
+    assert singular and singular <= there
+    unsaid = {key for key in there - said - quoted - python - singular if not key.startswith(families)}
     assert unsaid == set()
 
 
