@@ -237,10 +237,12 @@ function build() {
 // How much room the page has decides its layout: not the window, since the projector size makes all of it a quarter larger.
 function watchRoom() {
   const phone = matchMedia("(max-width: 768px)");
+  let hidden = false;
   const measure = () => {
     const width = box.clientWidth;
-    if (!width) return; // on another tab
-    if (!box.dataset.room) later(reveal); // seen for the first time
+    if (hidden && width) later(reveal); // back from another tab, which lost the place
+    hidden = !width;
+    if (hidden) return;
     box.dataset.room = phone.matches ? "phone" : width > 1124 ? "wide" : width > 964 ? "middle" : "narrow";
     const ledger = box.querySelector(".tl-x-ledger-box").clientWidth;
     box.dataset.ledger = phone.matches ? "list" : ledger >= 700 ? "full" : ledger >= 590 ? "tight" : "least";

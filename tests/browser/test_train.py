@@ -177,9 +177,9 @@ def test_what_is_said_of_a_halted_run_is_of_its_own_step(visitor: Visitor) -> No
 
 def test_the_labels_of_a_narrow_chart_stay_in_their_panel(newcomer: Callable[..., Visitor]) -> None:
     visitor = newcomer(viewport={"width": 390, "height": 844}).open("/?tab=train")
-    for _ in range(2):
+    for step in (1, 2):
         visitor.press("step")
-    expect(visitor.page.locator(".tl-tr-look h2")).to_contain_text("step 2")
+        expect(visitor.page.locator(".tl-tr-look h2")).to_contain_text(f"step {step}")
     boxes = visitor.page.evaluate(
         """[...document.querySelectorAll(".tl-tr-chart text")].filter((one) => one.textContent)
            .map((one) => [one.textContent, one.getBoundingClientRect().toJSON()])"""
