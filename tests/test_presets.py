@@ -296,7 +296,7 @@ def test_files_that_cannot_be_read_are_refused_in_a_sentence(tmp_path: Path) -> 
         str(tmp_path / "picture.toml"): "is not a text file in UTF-8, so it cannot be TOML.",
         str(tmp_path / "large.toml"): "is larger than 1048576 bytes, so it is no preset.",
         str(tmp_path / "broken.toml"): '"broken" is not valid TOML: ',
-        "a\0b": '"a\0b"',
+        "a\0b": r'"a\x00b"',
         "x" * 5000: '"xxx',
     }.items():
         with pytest.raises(ConfigError) as caught:
