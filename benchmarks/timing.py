@@ -3,12 +3,12 @@
 A single time says little on a machine that others use too; the ratio of neighbours in time does.
 """
 
+import ctypes
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import torch
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,16 @@ def cpu_seconds(work: Callable[[], object], repeats: int) -> float:
 
 
 def keep_freed_memory() -> None:
-    """Frees one large block, after which glibc keeps what is freed later instead of giving it back to the system.
+    """Tells glibc to keep freed memory for the next round instead of giving it back to the system.
 
     Without it, whoever holds many tensors at once pays for fresh pages in every round, and the ratio measures the
-    system's memory instead of the code. A process that has handled one large tensor is in this state anyway.
+    system's memory instead of the code. Other C libraries have no such switch and are left as they are.
     """
-    torch.empty(32 * 2**20 - 4096, dtype=torch.uint8)
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if libc is not None and hasattr(libc, "mallopt"):
+        for setting in (trim_threshold, mmap_threshold):
+            libc.mallopt(setting, 1 << 30)
 
 
 def ratio(a: Callable[[], object], b: Callable[[], object], rounds: int = 41, least: float = 0.02) -> Ratio:
