@@ -200,7 +200,7 @@ def to_attn_mask(allowed: Bool[Tensor, "..."], n_heads: int | None = None) -> Bo
     if allowed.dim() != 4:
         raise ValueError(f"allowed has shape {tuple(allowed.shape)}; q k or B H q k is wanted")
     batch, heads, q_len, k_len = allowed.shape
-    if q_len == 1 < k_len:
+    if heads == q_len == 1 < k_len:
         raise ValueError(f"allowed has shape {tuple(allowed.shape)}, one row for all queries; use to_key_padding_mask")
     if batch == heads == 1:
         return ~allowed[0, 0]

@@ -67,6 +67,25 @@ def test_an_impossible_choice_leaves_the_run_and_names_the_ways_out(opened):
     assert change.frame["query"] == {}  # the address is that of the run on screen
 
 
+def test_a_busy_host_says_so_and_keeps_the_run(opened, monkeypatch):
+    monkeypatch.setattr(changes, "PATIENCE", 0.01)
+    taken = 0
+    while changes.FORWARDS.acquire(blocking=False):
+        taken += 1
+    try:
+        change = changes.refresh(ask(opened, d_model=128))
+    finally:
+        for _ in range(taken):
+            changes.FORWARDS.release()
+    assert change.live is None and "busy" in change.frame["refusal"]["text"]["en"]
+    assert changes.refresh(ask(opened, d_model=128)).live is not None
+
+
+def test_half_a_character_is_refused(opened):
+    change = changes.refresh(ask(opened, tokens="text", src_text="a \ud800 b"))
+    assert change.live is None and "half a character" in change.frame["refusal"]["text"]["en"]
+
+
 def test_a_model_trained_anew_takes_the_place_of_the_one_before(opened):
     first, second = trained(opened.session), trained(opened.session)
     shown = changes.show_trained(Asked(opened.session, opened.live, first))

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
-from explorer.guard import HEADERS, Guard
+from explorer.guard import HEADERS, MAX_QUERY, Guard
 
 
 def ask(
-    path: str, pieces: list[bytes], declared: int | None = None, kind: str = "http", limit: int = 100
+    path: str,
+    pieces: list[bytes],
+    declared: int | None = None,
+    kind: str = "http",
+    limit: int = 100,
+    query: bytes = b"",
 ) -> list[dict[str, Any]]:
     """What a client sees of an app that reads its whole body and answers 200 with its length."""
     sent: list[dict[str, Any]] = []
@@ -38,17 +43,31 @@ def ask(
         sent.append(message)
 
     headers = [] if declared is None else [(b"content-length", str(declared).encode())]
-    asyncio.run(Guard(app, limit)({"type": kind, "path": path, "headers": headers}, receive, send))
+    scope = {"type": kind, "path": path, "query_string": query, "headers": headers}
+    asyncio.run(Guard(app, limit)(scope, receive, send))
     return sent
 
 
 @pytest.mark.parametrize(
-    "path", ["/gradio_api/upload", "/upload", "/space/gradio_api/upload", "/gradio_api/upload_progress"]
+    "path",
+    [
+        "/gradio_api/upload",
+        "/upload",
+        "/space/gradio_api/upload",
+        "/gradio_api/upload_progress",
+        "/gradio_api/deep_link",
+    ],
 )
 def test_uploads_are_closed(path):
     start, body = ask(path, [b""])
     assert start["status"] == 403
     assert b"takes no files" in body["body"]
+
+
+def test_an_address_that_is_too_long_is_refused_before_gradio_reads_it():
+    assert ask("/", [b""], query=b"x" * MAX_QUERY)[0]["status"] == 200
+    start, body = ask("/", [], query=b"x" * (MAX_QUERY + 1))
+    assert start["status"] == 414 and b"60 KB" in body["body"]
 
 
 def test_a_declared_body_that_is_too_long_is_never_read():

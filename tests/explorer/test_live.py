@@ -70,6 +70,29 @@ def test_the_weights_are_kept_while_nothing_that_shapes_them_changes():
         assert next(again.model.parameters()) is not next(first.model.parameters()), change
 
 
+def test_large_weights_do_not_stay_with_the_run(monkeypatch):
+    kept = live_of()
+    assert not next(kept.model.parameters()).is_meta
+    monkeypatch.setattr("explorer.live.KEPT_BYTES", 1000)
+    freed = live_of()
+    assert all(parameter.is_meta for parameter in freed.model.parameters())
+    assert freed.ledger["logits"].value.equal(kept.ledger["logits"].value)
+    again = run(freed.session, freed, None, LIMITS)
+    assert again.ledger["logits"].value.equal(kept.ledger["logits"].value)
+
+
+def test_in_float64_half_as_many_parameters_fit():
+    parameters = live_of().cost.parameters
+    limits = dataclasses.replace(LIMITS, max_parameters=parameters)
+    assert not live_of(limits).shapes_only
+    assert live_of(limits, dtype="float64").shapes_only
+
+
+def test_one_choice_told_twice_is_one_run_and_another_is_another():
+    assert live_of().id == live_of().id
+    assert len({live_of().id, live_of(seed=8).id, live_of(fill="-inf").id, live_of(mode="train").id}) == 4
+
+
 def test_reused_weights_give_the_numbers_of_a_fresh_build():
     first = live_of()
     session = first.session.change(decoder_self=("padding", "window:2"), pad_side="left")

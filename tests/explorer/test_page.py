@@ -8,6 +8,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -101,6 +102,16 @@ def client(served: str, request: pytest.FixtureRequest) -> Client:
 
 def test_it_serves_this_machine_alone(served):
     assert served.startswith("http://127.0.0.1:")
+
+
+def test_what_a_closed_tab_held_is_let_go_and_nobody_elses():
+    holder = {name: SimpleNamespace(state_data={1: "session", 2: "run", 9: "other"}) for name in ("gone", "here")}
+    blocks = SimpleNamespace(state_holder=SimpleNamespace(session_data=holder))
+    closed = page.TabClosed(blocks, [1, 2])
+    closed(SimpleNamespace(session_hash="gone"))
+    closed(SimpleNamespace(session_hash="nobody"))
+    assert holder["gone"].state_data == {1: None, 2: None, 9: "other"}
+    assert holder["here"].state_data == {1: "session", 2: "run", 9: "other"}
 
 
 def test_on_a_space_it_serves_everyone(monkeypatch):
