@@ -12,6 +12,7 @@ from transformer_core.checks.subject import Subject
 from transformer_core.checks.table import NUMERICS, STRUCTURE, Check, CheckResult, Finding, check
 from transformer_core.ledger import Ledger
 from transformer_core.model import Transformer
+from transformer_core.workshop import OWN, Workshop
 
 __all__ = ["CHECKS", "NUMERICS", "STRUCTURE", "Check", "CheckResult", "Finding", "check", "examine", "run_checks"]
 
@@ -42,16 +43,19 @@ def run_checks(
     ledger: Ledger | None = None,
     *,
     levels: Collection[int] = (STRUCTURE, NUMERICS),
+    shop: Workshop = OWN,
+    seed: int = 0,
 ) -> list[CheckResult]:
     """One verdict for each check that has something to say about this model and batch, in the order of ``CHECKS``.
 
+    ``shop`` is the code that the model was built with, and ``seed`` that of the probes' tokens and perturbations.
     Without a ``ledger`` of the same model and batch one is traced here. Mode, parameters, ``.grad`` and every source of
     random numbers are left as they were. Shapes alone (the device "meta") get the checks of structure.
 
     Raises:
         ValueError: the batch does not fit the model.
     """
-    return examine(model, batch, ledger, levels=levels)[1]
+    return examine(model, batch, ledger, levels=levels, shop=shop, seed=seed)[1]
 
 
 def examine(
@@ -60,6 +64,8 @@ def examine(
     ledger: Ledger | None = None,
     *,
     levels: Collection[int] = (STRUCTURE, NUMERICS),
+    shop: Workshop = OWN,
+    seed: int = 0,
 ) -> tuple[Ledger, list[CheckResult]]:
     """``run_checks`` with the ledger that it looked at: one forward gives the record, the verdicts and the gradients.
 
@@ -68,7 +74,7 @@ def examine(
     Raises:
         ValueError: the batch does not fit the model.
     """
-    subject = Subject(model, batch, ledger)
+    subject = Subject(model, batch, ledger, shop, seed)
     broken = subject.failure is not None
     results: list[CheckResult] = []
     for row in CHECKS:

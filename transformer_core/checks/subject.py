@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from transformer_core.batches import Batch
 from transformer_core.ledger import Entry, Ledger, ShapeError, trace
 from transformer_core.model import Transformer
+from transformer_core.workshop import OWN, Workshop
 
 _PARTS = ("q", "k", "v", "scores", "allowed", "weights", "heads", "output")
 
@@ -47,11 +48,15 @@ class Loss:
 class Subject:
     """A model, a batch and what a forward with them recorded; the costly parts are computed when first asked for.
 
-    The model is left as it was: mode, parameters, ``.grad``, the state of its dropout noise and of batch norms.
+    ``shop`` is the code that the model was built with and is trained and decoded with. The model is left as it was:
+    mode, parameters, ``.grad``, the state of its dropout noise and of batch norms.
     """
 
-    def __init__(self, model: Transformer, batch: Batch, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, model: Transformer, batch: Batch, ledger: Ledger | None = None, shop: Workshop = OWN, seed: int = 0
+    ) -> None:
         self.model, self.batch = model, _moved(batch, next(model.parameters()).device)
+        self.shop, self.seed = shop, seed
         self.config, self.masks = model.config, model.masks
         self.failure: str | None = None  # why the forward stopped, when it did
         self.ledger = self._trace() if ledger is None else ledger
@@ -61,8 +66,11 @@ class Subject:
             self.failure = f"{self.end} was not recorded"
 
     def _trace(self) -> Ledger:
-        """A recorded forward that can be differentiated. A wrong shape inside ends it; wrong tokens are raised."""
+        """A recorded forward that can be differentiated. A fault inside ends it; wrong tokens are raised."""
         ledger = Ledger()
+        for side, tokens in (("src", self.batch.src), ("tgt", self.batch.tgt)):
+            if getattr(self.config, "has_encoder" if side == "src" else "has_decoder"):
+                self.model.check_tokens(side, tokens, getattr(self.config, f"{side}_vocab_size"))
         try:
             with untouched(self.model), torch.enable_grad(), trace(self.model) as ledger:
                 self.output = self.model(self.batch.src, self.batch.tgt)
@@ -70,7 +78,7 @@ class Subject:
             self.failure, ledger = str(error), error.ledger
         except torch.OutOfMemoryError:
             raise
-        except RuntimeError as error:
+        except (RuntimeError, ValueError, IndexError) as error:
             if not len(ledger):
                 raise
             self.failure = str(error).splitlines()[0]

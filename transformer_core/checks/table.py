@@ -1,14 +1,23 @@
 """What a check is and what it says: one claim, one number, one verdict."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from transformer_core.checks.subject import Subject
 
-STRUCTURE, NUMERICS = 1, 2
-"""Levels in the order of their cost: 1 looks at shapes and parameters, 2 reads the numbers of one run."""
+STRUCTURE, NUMERICS, BEHAVIOUR, LEARNING, REFERENCE = 1, 2, 3, 4, 5
+"""Levels in the order of their cost: 1 looks at shapes and parameters, 2 reads the numbers of one run, 3 runs the model
+again with something changed, 4 trains a small model of the same kind, 5 compares with torch.nn on the same weights."""
+ALL_LEVELS = (STRUCTURE, NUMERICS, BEHAVIOUR, LEARNING, REFERENCE)
+
+ASPECTS = (
+    "shapes", "heads", "layers", "softmax", "masks", "padding", "future", "scale", "norms", "residuals", "positions",
+    "embeddings", "source", "gradients", "loss", "training", "decoding", "display",
+)  # fmt: skip
+"""What can be wrong with a Transformer. A check names the aspects that a reader takes it to vouch for; where a fault
+breaks one of those and the check stays green, it passes wrongly."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,8 @@ class Check:
     wording: dict[str, str]
     measure: Callable[[Subject], Finding | None]
     only_warns: bool = False
+    claims: frozenset[str] = frozenset()
+    """The aspects (``ASPECTS``) that a reader takes it to vouch for."""
 
     def run(self, subject: Subject) -> CheckResult | None:
         """The verdict on one run of one model."""
@@ -104,11 +115,11 @@ class Check:
 
 
 def check(
-    level: int, claim: str, cannot_see: str, only_warns: bool = False, **wording: str
+    level: int, claim: str, cannot_see: str, only_warns: bool = False, claims: Collection[str] = (), **wording: str
 ) -> Callable[[Callable[[Subject], Finding | None]], Check]:
     """Makes a row of the table out of the function that measures; the function's name is the name of the check."""
 
     def row(measure: Callable[[Subject], Finding | None]) -> Check:
-        return Check(level, measure.__name__, claim, cannot_see, wording, measure, only_warns)
+        return Check(level, measure.__name__, claim, cannot_see, wording, measure, only_warns, frozenset(claims))
 
     return row
