@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from transformer_core import tasks
-from transformer_core.__main__ import BAR, WIDTH, main, recipe
+from transformer_core.__main__ import main
 from transformer_core.checks import CHECKS
+from transformer_core.commands.common import WIDTH
+from transformer_core.commands.train import BAR, recipe
 from transformer_core.presets import preset_names
 
 ROOT = Path(__file__).parent.parent
@@ -195,7 +197,7 @@ def test_train_as_json_lines_repeats_with_the_seed(capsys: Output) -> None:
 
 
 def test_train_says_learned_only_when_it_is(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
-    from transformer_core import __main__ as cli
+    from transformer_core.commands import train as cli
     from transformer_core.training import Evaluation
 
     endings = {

@@ -47,6 +47,7 @@ CORE = (
     "experiments",
     "records",
     "__init__",
+    "commands",
     "__main__",
 )
 # The floors above it, bottom to top.

@@ -1,0 +1,174 @@
+"""``train``: trains a model on a toy task and says what it can do then, beside what guessing gives."""
+
+import argparse
+import json
+import math
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import torch
+
+from transformer_core import tasks
+from transformer_core.commands.common import (
+    MAX_PARAMETERS,
+    Parser,
+    asks_for_a_model,
+    checked_seed,
+    describe,
+    finite,
+    print_lines,
+)
+from transformer_core.config import DataConfig
+from transformer_core.cost import estimate
+from transformer_core.model import build
+from transformer_core.presets import Preset, apply_settings, load_preset
+from transformer_core.tasks import Task
+from transformer_core.training import Evaluation, StepReport, evaluate, train
+
+HELP = "train a model on a toy task, by default as the task's recipe says"
+BAR = 79
+"""The width of the progress bar: a line that wraps could not be written over."""
+MAX_TRAINING_BYTES = 2 << 30
+"""Above it, the tensors of one training step are too many."""
+QUESTIONS = 1000
+"""How many new questions a trained model is asked."""
+LEARNED = 0.99
+"""The share of whole answers that must be right before this program says that a task was learned."""
+
+
+def arguments(one: Parser) -> None:
+    one.add_argument("task", metavar=" | ".join(tasks.TASKS), help="the task")
+    asks_for_a_model(one, None)
+    one.add_argument("--steps", type=int, help="how many steps to take (the recipe's)")
+
+
+def run(options: argparse.Namespace) -> int:
+    task = tasks.get(options.task)
+    preset = recipe(task, options)
+    seed = checked_seed(options.seed)
+    model = build(preset.model, preset.masks, seed=seed)
+    total = preset.training.total_steps
+    if options.json:
+        say = json_line
+    else:
+        say = progress_bar if sys.stdout.isatty() else progress_line
+        print_lines(training_introduction(task, preset, seed))
+    started = time.perf_counter()
+    try:
+        for report in train(model, task, preset.training, seed):
+            say(report, total)
+    except BaseException:
+        if say is progress_bar:
+            print()  # what comes next does not belong on the bar's line
+        raise
+    seconds = time.perf_counter() - started
+    result = evaluate(model, task, QUESTIONS, seed)
+    if options.json:
+        chance = {"chance_accuracy": task.chance_accuracy, "blind_accuracy": task.blind_accuracy,
+                  "chance_loss": task.chance_loss}  # fmt: skip
+        learned = result.exact_match >= LEARNED
+        line = {"evaluation": asdict(result), **chance, "learned": learned, "steps": total, "seconds": seconds}
+        print(json.dumps(finite(line)))
+    else:
+        print_lines(outcome(task, preset, result, seconds))
+    return 0
+
+
+def recipe(task: Task, options: argparse.Namespace) -> Preset:
+    """The task's own recipe, or the model and training of a preset fitted to the task; then what ``--set`` changes.
+
+    Raises:
+        ConfigError: a setting that cannot be.
+        ValueError: a setting that the task does not allow.
+    """
+    one_token = DataConfig(src_len=1, tgt_len=1)
+    if options.preset is None:
+        base = Preset(name=task.name, model=task.model, masks=task.masks, training=task.training, data=one_token)
+    else:
+        given = load_preset(options.preset)
+        training = given.training.replace(task=task.name)
+        base = given.replace(model=task.fit(given.model), training=training, data=one_token)
+    changed = apply_settings(base, options.settings)
+    if options.steps is not None:
+        changed = changed.replace(training=changed.training.replace(steps=options.steps, epochs=None))
+    for what, now, was in (("training.task", changed.training.task, task.name), ("data", changed.data, one_token)):
+        if now != was:
+            raise ValueError(f"{what} cannot be set here: {task.name} was asked for, and it makes its own questions")
+    task.check(changed.model)
+    example = task.sample(1, torch.Generator().manual_seed(0))
+    lengths = (1 if ids is None else ids.shape[1] for ids in (example.src, example.tgt))
+    price = estimate(changed.model, changed.training.batch_size, *lengths)
+    if price.parameters > MAX_PARAMETERS or price.activation_bytes > MAX_TRAINING_BYTES:
+        raise ValueError(
+            f"{price.parameters:,} parameters and {price.activation_bytes / 2**20:,.0f} MiB of tensors a step are too "
+            f"large to train here; at most {MAX_PARAMETERS:,} and {MAX_TRAINING_BYTES / 2**20:,.0f} MiB are not"
+        )
+    return changed
+
+
+def training_introduction(task: Task, preset: Preset, seed: int) -> Iterator[str]:
+    how = preset.training
+    rate = f"rate {how.lr:g}"
+    if how.schedule == "warmup":
+        rate += f" x equation 3, warm-up {how.warmup}"
+    yield f"{task.name}: {describe(preset.model)}"
+    yield (
+        f"{how.total_steps} steps of {how.batch_size}, {how.optimizer}, {rate}, seed {seed}, cpu, float32, "
+        f"torch {torch.__version__}"
+    )
+    yield ""
+
+
+def progress_line(report: StepReport, total: int) -> None:
+    """About ten lines a run, and every line that has something to note."""
+    if report.step in (1, total) or report.step % max(1, total // 10) == 0 or report.note:
+        print(f"step {report.step:>{len(str(total))}}/{total}  {figures(report)}", flush=True)
+        if report.note:
+            print(f"  {report.note}")
+
+
+def progress_bar(report: StepReport, total: int) -> None:
+    """One line that is written over again: about a hundred times a run, since a terminal is slower than a step."""
+    if report.step in (1, total) or report.step % max(1, total // 100) == 0:
+        bar = f"[{'#' * (24 * report.step // total):.<24}] {report.step}/{total}  {figures(report)}"
+        end = "\n" if report.step == total else ""
+        width = min(BAR, shutil.get_terminal_size().columns - 1)
+        print(f"\r{bar[:width]:<{width}}", end=end, flush=True)
+
+
+def figures(report: StepReport) -> str:
+    return (
+        f"loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  {report.tokens_per_second:,.0f} tokens/s  "
+        f"rate {report.rate:.2e}  gradient {report.grad_norm:.3g}"
+    )
+
+
+def json_line(report: StepReport, total: int) -> None:
+    print(json.dumps(finite(asdict(report))), flush=True)
+
+
+def outcome(task: Task, preset: Preset, result: Evaluation, seconds: float) -> Iterator[str]:
+    """What the model can do now, beside what guessing gives; "learned" only when nearly every answer is right."""
+    steps, accuracy = preset.training.total_steps, result.token_accuracy
+    yield ""
+    yield (
+        f"After {steps} steps ({seconds:.1f} s), on {QUESTIONS:,} new questions: accuracy {accuracy:.1%}, "
+        f"whole answers right {result.exact_match:.1%}, loss {result.loss:.4f}."
+    )
+    yield (
+        f"Guessing evenly has accuracy {task.chance_accuracy:.1%} and loss {task.chance_loss:.4f}; the best answer "
+        f"without reading the source has accuracy {task.blind_accuracy:.1%}."
+    )
+    error = math.sqrt(task.blind_accuracy * (1 - task.blind_accuracy) / QUESTIONS)
+    if result.exact_match >= LEARNED:
+        yield f"It has learned {task.name}, as far as these questions tell."
+        return
+    if accuracy > task.blind_accuracy + 3 * error:
+        yield f"It has learned part of {task.name}: better than guessing, but not {LEARNED:.0%} of whole answers."
+    else:
+        yield f"It has not learned {task.name}: on {QUESTIONS:,} questions, guessing alone comes as close as this."
+    if steps < task.training.total_steps:
+        yield f"The task's own recipe takes {task.training.total_steps} steps."
