@@ -17,7 +17,7 @@ from typing import Any
 
 from explorer import live as running
 from explorer.detail import detail_payload
-from explorer.fields import ATTENTIONS, BY_NAME, FROM_PRESET
+from explorer.fields import ATTENTIONS, BY_NAME, FROM_PRESET, NO_FAULT
 from explorer.limits import Limits
 from explorer.live import Live, Trained
 from explorer.payload import strip_payload
@@ -126,7 +126,7 @@ def apply(asked: Asked) -> Change:
     """A remedy was chosen: the controls as they stand with these changes."""
     before = asked.held()
     changes = asked.data.get("changes") if isinstance(asked.data, Mapping) else None
-    allowed = set(asked.named()) - {"preset"}
+    allowed = (set(asked.named()) | {"fault"}) - {"preset"}
     if not isinstance(changes, Mapping) or not changes or not set(changes) <= allowed:
         raise Refusal("not_changes")
     return shown(asked, before.cleaned(asked.named() | dict(changes), asked.limits), controls=True)
@@ -292,7 +292,7 @@ def frame(
         "lang": session.lang,
         "strip": strip_payload(live, session.lang) if live is not None else None,
         "refusal": _refusal(refusal) if refusal is not None else None,
-        "notices": [told(each, _way_back(each, session, trained)) for each in notices],
+        "notices": [*_fault_on(session), *(told(each, _way_back(each, session, trained)) for each in notices)],
         "query": address(session),
         "show": {
             "architecture": session.architecture,
@@ -302,6 +302,16 @@ def frame(
         },
         "lesson": {"en": preset.lesson, "zh": preset.lesson_zh},
     }  # fmt: skip
+
+
+def _fault_on(session: Session) -> list[dict[str, Any]]:
+    """While a fault is in the code every tab says so, with the way out."""
+    if session.fault == NO_FAULT:
+        return []
+    titles = {lang: text(lang, f"faults.{session.fault}.title") for lang in LANGUAGES}
+    off = {"label": {lang: text(lang, "notices.fault_off") for lang in LANGUAGES}, "changes": {"fault": NO_FAULT}}
+    said = {lang: text(lang, "notices.fault_on", title=titles[lang]) for lang in LANGUAGES}
+    return [{"text": said, "actions": [off]}]
 
 
 def address(session: Session) -> dict[str, str]:

@@ -10,6 +10,7 @@ import io
 import keyword
 import linecache
 import tokenize
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -47,13 +48,16 @@ class CodeView:
         }
 
 
-def view(source: Source) -> CodeView | None:
-    """The function around ``source``; None where it is not a file of the core or no longer has that line."""
+def view(source: Source, texts: Mapping[str, str] | None = None) -> CodeView | None:
+    """The function around ``source``; None where it is not a file of the core or no longer has that line.
+
+    ``texts`` holds files that read otherwise than on disk, by their path: code with a fault switched on.
+    """
     path = Path(source.file).resolve()
     if not path.is_relative_to(ROOT) or path.suffix != ".py":
         return None
     linecache.checkcache(str(path))
-    text = "".join(linecache.getlines(str(path)))
+    text = (texts or {}).get(source.file) or "".join(linecache.getlines(str(path)))
     return _view(text, f"{ROOT.name}/{path.relative_to(ROOT).as_posix()}", source.line)
 
 

@@ -45,7 +45,7 @@ def detail_payload(live: Live, key: str, sample: int, head: int, lang: str) -> d
     seen = figures.look(entry.axes, entry.value.dtype, formula.latex if formula else "")
     sizes = dict(zip(entry.axes, entry.shape, strict=True))
     sample, head = min(max(sample, 0), sizes.get("B", 1) - 1), min(max(head, 0), sizes.get("H", 1) - 1)
-    source = code_view.view(entry.source)
+    source = code_view.view(entry.source, live.shop.texts)
     return {
         "run": f"{live.id}-{lang}",
         "key": key,

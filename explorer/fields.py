@@ -19,6 +19,7 @@ from transformer_core.errors import ConfigError, nearest, show
 from transformer_core.presets import preset_names
 
 ATTENTIONS = ("encoder_self", "decoder_self", "cross")
+NO_FAULT = "none"
 NUMBERS = {
     "int": r"[+-]?[0-9]{1,12}",
     "float": r"[+-]?([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})(e[+-]?[0-9]{1,3})?",
@@ -163,9 +164,9 @@ def _plain(number: float) -> float | int:
 def _open_choices(name: str) -> tuple[str, ...]:
     if name == "preset":
         return tuple(preset_names())
-    from transformer_core import tasks  # the registry is read late: this table is imported by everything
+    from transformer_core import faults, tasks  # the registries are read late: this table is imported by everything
 
-    return tuple(tasks.TASKS)
+    return (NO_FAULT, *faults.FAULTS) if name == "fault" else tuple(tasks.TASKS)
 
 
 FIELDS: tuple[Field, ...] = (
@@ -198,6 +199,7 @@ FIELDS: tuple[Field, ...] = (
     Field("device", "run", "choice", choices=("cpu", "cuda", "mps")),
     Field("seed", "run", "int", 0, 2**31 - 1),
     Field("weights", "run", "choice", choices=("fresh", "trained")),
+    Field("fault", "run", "choice"),
     Field("lang", "view", "choice", choices=words.LANGUAGES),
     Field("tab", "view", "choice", choices=("explore", "train")),
     Field("selected", "view", "key"),

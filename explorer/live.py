@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from explorer.fields import FROM_PRESET, refusal_of
+from explorer.fields import FROM_PRESET, NO_FAULT, refusal_of
 from explorer.limits import Limits
 from explorer.refusals import Notice, Refusal, notice
 from explorer.session import Session
-from transformer_core.attention import MultiHeadAttention
 from transformer_core.batches import Batch, make_batch
 from transformer_core.checks import NUMERICS, STRUCTURE, run_checks
 from transformer_core.config import MaskConfig, ModelConfig
@@ -28,6 +27,7 @@ from transformer_core.cost import Cost, estimate
 from transformer_core.layers import Noise
 from transformer_core.ledger import Entry, Ledger, ShapeError, trace
 from transformer_core.model import Transformer, build
+from transformer_core.workshop import OWN, Workshop
 
 if TYPE_CHECKING:
     from transformer_core.checks import CheckResult
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 BYTES = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
 KEPT_BYTES = 8 * 1024**2
 """Weights of up to this size stay with the run, for the next one; larger ones are built anew, and only shapes stay."""
-RUN_FIELDS = (*FROM_PRESET, "mode", "dtype", "device", "seed", "weights")
+RUN_FIELDS = (*FROM_PRESET, "mode", "dtype", "device", "seed", "weights", "fault")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +72,23 @@ class Live:
     error: str = ""
     notices: tuple[Notice, ...] = ()
 
+    @property
+    def shop(self) -> Workshop:
+        """The code of the model: the library's own, or with the fault that is switched on."""
+        return shop_of(self.session.fault)
+
     def entries(self) -> dict[str, Entry]:
         """Every recorded tensor under its key, in the order of computation."""
         return {entry.key: entry for entry in self.ledger}
+
+
+def shop_of(fault: str) -> Workshop:
+    """The code with this fault in it; the library's own for NO_FAULT."""
+    if fault == NO_FAULT:
+        return OWN
+    from transformer_core import faults  # read late: most runs have none
+
+    return faults.get(fault).shop
 
 
 def run(
@@ -116,7 +130,7 @@ def _run(session: Session, held: Live | None, trained: Trained | None, limits: L
         model = _built(config, masks, session, source, device).train(training)
         model.noise.reseed(session.seed)
     ledger, milliseconds, error = _forward(model, batch, device)
-    results = _checks(model, batch, ledger, device, stopped=bool(error))
+    results = _checks(model, batch, ledger, device, bool(error), shop_of(session.fault))
     if cost.parameters * BYTES[session.dtype] > KEPT_BYTES:
         model = build(config, masks, device="meta").train(training)
     return Live(
@@ -143,7 +157,7 @@ def shell(model: Transformer, masks: MaskConfig, training: bool, seed: int) -> T
     other = copy.deepcopy(model, shared)
     other.masks = masks
     for module in other.modules():
-        if isinstance(module, MultiHeadAttention):
+        if hasattr(module, "fill"):
             module.fill = masks.fill
     return other.train(training)
 
@@ -247,7 +261,8 @@ def _reusable(
     """The weights of the last run, when the same would be built again."""
     if held is None or held.trained is not source or held.device != device or held.model.config != config:
         return None
-    same = held.session.dtype == session.dtype and (source is not None or held.session.seed == session.seed)
+    same = all(getattr(held.session, name) == getattr(session, name) for name in ("dtype", "fault"))
+    same = same and (source is not None or held.session.seed == session.seed)
     has_numbers = device == "meta" or not next(held.model.parameters()).is_meta
     return held.model if same and has_numbers else None
 
@@ -256,9 +271,10 @@ def _built(
     config: ModelConfig, masks: MaskConfig, session: Session, source: Trained | None, device: str
 ) -> Transformer:
     dtype = getattr(torch, session.dtype)
+    make = shop_of(session.fault).model.build
     if source is None:
-        return build(config, masks, session.seed, device, dtype)
-    model = build(config, masks, session.seed)
+        return make(config, masks, session.seed, device, dtype)
+    model = make(config, masks, session.seed)
     model.load_state_dict(source.model.state_dict())
     model.tie()
     return model.to(device, dtype)
@@ -283,10 +299,12 @@ def _forward(model: Transformer, batch: Batch, device: str) -> tuple[Ledger, flo
     return ledger, 1000 * (time.perf_counter() - start), error
 
 
-def _checks(model: Transformer, batch: Batch, ledger: Ledger, device: str, stopped: bool) -> tuple[CheckResult, ...]:
+def _checks(
+    model: Transformer, batch: Batch, ledger: Ledger, device: str, stopped: bool, shop: Workshop
+) -> tuple[CheckResult, ...]:
     """All verdicts; of a forward that stopped, those on its structure."""
     there = {
         name: value.to(device) for name in ("src", "tgt", "labels") if isinstance(value := getattr(batch, name), Tensor)
     }
     levels = (STRUCTURE,) if stopped else (STRUCTURE, NUMERICS)
-    return tuple(run_checks(model, dataclasses.replace(batch, **there), ledger, levels=levels))
+    return tuple(run_checks(model, dataclasses.replace(batch, **there), ledger, levels=levels, shop=shop))

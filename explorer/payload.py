@@ -13,6 +13,7 @@ from typing import Any
 
 from explorer import figures, mathml, picture, words
 from explorer.detail import detail_payload
+from explorer.fields import NO_FAULT
 from explorer.live import Live
 from explorer.places import most_telling, place
 from transformer_core import formulas
@@ -34,7 +35,9 @@ def strip_payload(live: Live, lang: str) -> dict[str, Any]:
     worst = "bad" if live.error or held < len(live.results) else "warn" if odd else "ok"
     sentence = say("frame.checks_hold", held=held, total=len(live.results))
     more = ""
-    if live.error:
+    if live.session.fault != NO_FAULT:
+        worst, more = "bad", say("frame.fault_on", title=say(f"faults.{live.session.fault}.title"))
+    elif live.error:
         more = say("explore.stopped_short", count=len(live.ledger))
     elif odd is not None:
         said = check_words(odd, lang)

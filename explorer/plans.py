@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from explorer.fields import refusal_of
+from explorer.fields import NO_FAULT, refusal_of
 from explorer.limits import Limits
 from explorer.refusals import Refusal
 from explorer.session import Session
@@ -35,6 +35,7 @@ class Plan:
     device: str
     parameters: int
     instead_of: str = ""  # the architecture chosen on Explore, where the task has another
+    fault: str = NO_FAULT
 
     @property
     def steps(self) -> int:
@@ -66,7 +67,7 @@ class Plan:
             "dropout": plain(self.model.dropout), "device": self.device, "dtype": "float32", "torch": torch.__version__,
             "parameters": self.parameters, "d_model": self.model.d_model, "n_heads": self.model.n_heads,
             "layers": layers[self.model.architecture], "architecture": self.model.architecture,
-            "instead_of": self.instead_of, "d_ff": self.model.d_ff, "norm": self.model.norm_order,
+            "instead_of": self.instead_of, "fault": self.fault, "d_ff": self.model.d_ff, "norm": self.model.norm_order,
             "positions": self.model.positions,
             "lesson": {"en": task.lesson, "zh": task.lesson_zh}, "needs": {"en": task.needs, "zh": task.needs_zh},
         }  # fmt: skip
@@ -122,7 +123,9 @@ def plan(session: Session, limits: Limits) -> Plan:
         raise refusal_of(error) from error
     device = session.device if available(session.device) else "cpu"
     seed, parameters = session.train_seed, cost.parameters
-    return Plan(session.task, session.recipe, model, masks, training, seed, device, parameters, instead_of)
+    return Plan(
+        session.task, session.recipe, model, masks, training, seed, device, parameters, instead_of, session.fault
+    )
 
 
 def available(device: str) -> bool:

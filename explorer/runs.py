@@ -14,12 +14,12 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from explorer.live import Trained
+from explorer.live import Trained, shop_of
 from explorer.looks import Look, look
 from explorer.plans import Plan, plain
-from transformer_core import build, tasks
+from transformer_core import build
 from transformer_core.model import Transformer
-from transformer_core.training import NonFinite, StepReport, train
+from transformer_core.training import StepReport
 
 log = logging.getLogger(__name__)
 
@@ -157,15 +157,16 @@ class Run:
                     self._look()
                 if self.step == self.plan.steps:
                     self.ended = self.ended or "finished"
-            except NonFinite as error:
+            except ArithmeticError as error:  # NonFinite, of the library or of code with a fault in it
                 self._fail("not_finite", error)
             except Exception as error:  # a broken run must end as a sentence, and leave the curve it has
                 log.exception("training run failed at step %d", self.step + 1)
                 self._fail("broken", error)
 
     def _begin(self) -> None:
-        self._model = build(self.plan.model, self.plan.masks, seed=self.plan.seed, device=self.plan.device)
-        self._training = iter(train(self._model, tasks.get(self.plan.task), self.plan.training, self.plan.seed))
+        shop, plan = shop_of(self.plan.fault), self.plan
+        self._model = shop.model.build(plan.model, plan.masks, seed=plan.seed, device=plan.device)
+        self._training = iter(shop.training.train(self._model, shop.tasks.get(plan.task), plan.training, plan.seed))
         self._look()
 
     def _fail(self, why: str, error: Exception) -> None:
@@ -178,7 +179,8 @@ class Run:
         }
 
     def _look(self) -> None:
-        seen, self.samples, self.scene = look(self._model, tasks.get(self.plan.task), self.plan.seed, self.step)
+        shop, plan = shop_of(self.plan.fault), self.plan
+        seen, self.samples, self.scene = look(self._model, shop.tasks.get(plan.task), plan.seed, self.step, shop)
         self.looks.append(seen)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from explorer.fields import ATTENTIONS, BY_NAME, FIELDS, clip, refusal_of
+from explorer.fields import ATTENTIONS, BY_NAME, FIELDS, NO_FAULT, clip, refusal_of
 from explorer.limits import Limits
 from explorer.refusals import Notice, Refusal, notice
 from transformer_core.batches import batch_sizes
@@ -65,6 +65,7 @@ class Session:
     device: str = "cpu"
     seed: int = 7
     weights: str = "fresh"
+    fault: str = NO_FAULT
     lang: str = "en"
     tab: str = "explore"
     selected: str = ""

@@ -13,7 +13,7 @@ from explorer import plans, runs
 from explorer.limits import Limits
 from explorer.runs import Plan, Run
 from explorer.session import Session
-from transformer_core import build, tasks
+from transformer_core import build, tasks, training
 from transformer_core.training import train
 
 LIMITS = Limits()
@@ -296,7 +296,7 @@ def test_an_unexpected_fault_ends_the_run_with_a_sentence(monkeypatch, caplog):
         raise RuntimeError("out of luck")
         yield
 
-    monkeypatch.setattr(runs, "train", broken)
+    monkeypatch.setattr(training, "train", broken)
     run = finished(Run(plan()))
     assert run.state == "failed" and run.fault == {"why": "broken", "step": 1, "tensor": "", "text": "out of luck"}
     assert "failed at step 1" in caplog.text
