@@ -8,15 +8,17 @@ from typing import Any
 import gradio as gr
 import torch
 
-from explorer.changes import FORWARDS
+from explorer.changes import FORWARDS, turn
 from explorer.fields import BY_NAME, refusal_of
 from explorer.limits import Limits
 from explorer.refusals import Refusal
 from explorer.session import preset_of
 from explorer.words import text
 from transformer_core.batches import Batch, batch_sizes
-from transformer_core.checks import run_checks
+from transformer_core.checks import ALL_LEVELS, NUMERICS, STRUCTURE, due
+from transformer_core.checks.subject import Subject
 from transformer_core.cost import estimate
+from transformer_core.errors import show
 from transformer_core.ledger import trace
 from transformer_core.model import Transformer, build
 from transformer_core.presets import apply_settings
@@ -53,13 +55,16 @@ def ledger(preset: str = "first_look", settings: list[str] | None = None, seed: 
         raise _said(error) from error
 
 
-def check(preset: str = "first_look", settings: list[str] | None = None, seed: int = 7) -> list[dict[str, Any]]:
-    """Every check of one forward: level, name, claim, measured, expected, tolerance, passed, and what it cannot see.
+def check(
+    preset: str = "first_look", settings: list[str] | None = None, seed: int = 7, levels: list[int] | None = None
+) -> list[dict[str, Any]]:
+    """Every check of one model: level, name, claim, measured, expected, tolerance, passed, and what it cannot see.
 
     Args:
         preset: The name of a preset, such as first_look.
         settings: Changes such as ["d_model=128", "masks.fill=-inf"].
         seed: Seed of the weights and of the tokens.
+        levels: 1 structure, 2 numerics (these two by default), 3 behaviour, 4 learning, 5 torch as a reference.
     """
     names = (
         "level",
@@ -74,11 +79,28 @@ def check(preset: str = "first_look", settings: list[str] | None = None, seed: i
         "cannot_see",
     )
     try:
-        with FORWARDS:
+        wanted = _levels(levels)
+        found = []
+        with turn():
             model, batch = _prepared(preset, settings, seed)
-            return [{name: getattr(result, name) for name in names} for result in run_checks(model, batch)]
+            subject = Subject(model, batch)
+        for each in due(subject, wanted):
+            with turn():
+                result = each.run(subject)
+            found += [{name: getattr(result, name) for name in names}] if result is not None else []
+        return found
     except Exception as error:
         raise _said(error) from error
+
+
+def _levels(levels: Any) -> tuple[int, ...]:
+    if levels is None:
+        return (STRUCTURE, NUMERICS)
+    given = levels if isinstance(levels, list) and len(levels) <= 2 * len(ALL_LEVELS) else [levels]
+    for level in given:
+        if isinstance(level, bool) or not isinstance(level, int) or level not in ALL_LEVELS:
+            raise Refusal("not_a_level", levels=", ".join(map(str, ALL_LEVELS)), given=show(level))
+    return tuple(given)
 
 
 def _prepared(preset: Any, settings: Any, seed: Any) -> tuple[Transformer, Batch]:
@@ -110,7 +132,7 @@ def _prepared(preset: Any, settings: Any, seed: Any) -> tuple[Transformer, Batch
     device = "cpu" if limits.fit(cost) else "meta"
     batch = chosen.batch(seed)
     src, tgt = (None if ids is None else ids.to(device) for ids in (batch.src, batch.tgt))
-    return build(chosen.model, chosen.masks, seed, device), Batch(src, tgt)
+    return build(chosen.model, chosen.masks, seed, device).eval(), Batch(src, tgt)
 
 
 def _said(error: Exception) -> gr.Error:

@@ -11,7 +11,8 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,8 @@ from explorer.payload import strip_payload
 from explorer.refusals import Notice, Refusal, notice
 from explorer.session import EXAMPLES, Session, preset_of
 from explorer.words import LANGUAGES, has, text
+from transformer_core.checks.table import BEHAVIOUR, LEARNING, REFERENCE
+from transformer_core.errors import show
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +36,8 @@ CONTROLS = (
     "pad_side", "masks", "fill", "weights", "mode", "dropout", "dtype", "device", "seed",
 )  # fmt: skip
 TRAINING = ("task", "recipe", "steps", "train_batch", "lr", "train_seed")
+FURTHER = (BEHAVIOUR, LEARNING, REFERENCE)
+"""The levels of checks that are run when asked for; those before them are part of every run."""
 PATIENCE = 15  # seconds that a request waits for its turn
 FORWARDS = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) - 1))  # models at work at once, over all visitors
 
@@ -189,6 +194,18 @@ def look(asked: Asked) -> Change:
 
 
 @guarded
+def probe(asked: Asked) -> Change:
+    """One more level of checks for the run that is shown: behaviour, learning, or torch as a reference."""
+    level = asked.data.get("level") if isinstance(asked.data, Mapping) else None
+    if isinstance(level, bool) or level not in FURTHER:
+        raise Refusal("not_a_level", levels=", ".join(map(str, FURTHER)), given=show(level))
+    session = asked.held()
+    live = asked.live or _run(session, None, asked.trained, asked.limits)
+    live = running.checked_further(live, level, turn)
+    return Change(session, live, frame(session, live, trained=asked.trained))
+
+
+@guarded
 def remember_training(asked: Asked) -> Change:
     """The recipe of Train was changed: the address follows. Train itself says what is wrong with it."""
     values = dict(zip(TRAINING, asked.values, strict=True))
@@ -254,10 +271,21 @@ def refused(asked: Asked, refusal: Refusal) -> Change:
 
 
 def _run(session: Session, held: Live | None, trained: Trained | None, limits: Limits) -> Live:
+    with turn():
+        return running.run(session, held, trained, limits)
+
+
+@contextmanager
+def turn() -> Iterator[None]:
+    """One of the few places at work, over all visitors.
+
+    Raises:
+        Refusal: none became free in time.
+    """
     if not FORWARDS.acquire(timeout=PATIENCE):
         raise Refusal("busy")
     try:
-        return running.run(session, held, trained, limits)
+        yield
     finally:
         FORWARDS.release()
 

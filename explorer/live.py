@@ -10,6 +10,8 @@ import copy
 import dataclasses
 import hashlib
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,8 @@ from explorer.limits import Limits
 from explorer.refusals import Notice, Refusal, notice
 from explorer.session import Session
 from transformer_core.batches import Batch, make_batch
-from transformer_core.checks import NUMERICS, STRUCTURE, run_checks
+from transformer_core.checks import NUMERICS, STRUCTURE, due, run_checks
+from transformer_core.checks.subject import Subject
 from transformer_core.config import MaskConfig, ModelConfig
 from transformer_core.cost import Cost, estimate
 from transformer_core.layers import Noise
@@ -148,6 +151,29 @@ def _run(session: Session, held: Live | None, trained: Trained | None, limits: L
         error,
         tuple(notices),
     )
+
+
+def checked_further(live: Live, level: int, turn: Callable[[], AbstractContextManager[None]]) -> Live:
+    """The same run with the verdicts of one more level: its model is run, trained or compared anew, check by check.
+
+    Each check waits for its ``turn``, so that a slow level leaves room for others in between.
+
+    Raises:
+        Refusal: the run has shapes only, or stopped before its end.
+    """
+    if live.shapes_only or live.error:
+        raise Refusal("no_numbers")
+    source, masks, session = live.trained, live.session.mask_config(), live.session
+    model = live.model
+    if next(model.parameters()).is_meta:  # its weights were too large to be kept
+        model = _built(model.config, masks, session, source, live.device).train(session.mode == "train")
+    subject = Subject(model, live.batch, live.ledger, live.shop, session.seed)
+    found = [result for result in live.results if result.level != level]
+    for check in due(subject, [level]):
+        with turn():
+            result = check.run(subject)
+        found += [result] if result is not None else []
+    return dataclasses.replace(live, results=tuple(sorted(found, key=lambda result: result.level)))
 
 
 def shell(model: Transformer, masks: MaskConfig, training: bool, seed: int) -> Transformer:

@@ -18,6 +18,7 @@ from explorer.live import Live
 from explorer.places import most_telling, place
 from transformer_core import formulas
 from transformer_core.checks import CheckResult
+from transformer_core.checks.table import ALL_LEVELS
 from transformer_core.ledger import Entry, summary
 
 MAX_COUNTED_BYTES = 32 * 1024**2
@@ -96,6 +97,7 @@ def explore_payload(live: Live, lang: str) -> dict[str, Any]:
         "groups": groups,
         "blocks": blocks,
         "checks": [check_words(r, lang) for r in live.results],
+        "levels": {level: words.text(lang, f"checks.level_{level}") for level in ALL_LEVELS},
         "figure": picture.figure(live, entries),
         "maps": picture.maps(live, entries, selected["key"]),
         "selected": selected,

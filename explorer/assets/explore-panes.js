@@ -76,9 +76,10 @@ const DRAW = {
   check(fill, row, detail, state) {
     const { t, payload } = state, about = row.checks.map((n) => payload.checks[n]);
     const held = about.filter((check) => check.state !== "bad").length;
-    if (!about.length) return fill(null, null, el("p", { class: "tl-x-hint" }, t(payload.shapes_only ? "no_checks_shapes" : "no_checks")));
+    const all = el("button", { type: "button", class: "tl-x-row-link", onclick: () => openChecks(state) }, t("all_checks", { total: payload.checks.length }));
+    if (!about.length) return fill(null, all, el("p", { class: "tl-x-hint" }, t(payload.shapes_only ? "no_checks_shapes" : "no_checks")));
     const order = [...about].sort((a, b) => "bad warn ok".indexOf(a.state) - "bad warn ok".indexOf(b.state) || b.level - a.level);
-    return fill(null, t("checks_of", { held, total: about.length }), [el("ul", { class: "tl-x-checks", tabindex: "0", "aria-labelledby": "tl-x-check-title" }, order.map((check) => checkLine(check, t))), about.some((check) => check.limit > 0) ? rulerLegend(t) : null]);
+    return fill(null, [t("checks_of", { held, total: about.length }), " · ", all], [el("ul", { class: "tl-x-checks", tabindex: "0", "aria-labelledby": "tl-x-check-title" }, order.map((check) => checkLine(check, t))), about.some((check) => check.limit > 0) ? rulerLegend(t) : null]);
   },
 };
 

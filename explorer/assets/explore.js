@@ -6,7 +6,7 @@ const RECENT = 1500; // ms in which a selection made here may still be on its wa
 
 const state = {
   host: box, payload: null, detail: null, key: "", sample: 0, head: 0, layer: { encoder: 0, decoder: 0 }, open: new Set(), find: "",
-  number: new Map(), details: new Map(), cleared: false,
+  number: new Map(), details: new Map(), cleared: false, probing: 0,
   t: (key, values) => TL.say(state.payload?.words[key] ?? "", values),
   rowOf: (key) => state.payload.rows[state.number.get(key)],
   groupOf: (key) => state.payload.groups.find((group) => group.rows.includes(state.number.get(key))),
@@ -50,6 +50,7 @@ function receive() {
   drawLedger(state);
   if (!before || state.key !== shownBefore) later(reveal);
   if (!showDetail()) tell();
+  refreshChecks(state);
   box.dataset.ready = value.run;
   box.dataset.milliseconds = (performance.now() - start).toFixed(1);
 }
@@ -301,10 +302,12 @@ function registerKeys() {
     { keys: ["{"], say: say("keys_sentence_before"), run: () => step(-1, 0) }, { keys: ["}"], say: say("keys_sentence_after"), run: () => step(1, 0) },
     { keys: ["/"], say: say("keys_find"), run: () => { openFind(state); return true; } },
     { keys: ["a", "A"], say: say("keys_open"), run: () => { openAll(state); return true; } },
+    { keys: ["c", "C"], say: say("keys_checks"), run: () => { openChecks(state); return true; } },
     { keys: ["Escape"], show: ["Esc"], say: say("keys_clear"), run: () => { if (!state.key) return false; clear(); return true; } },
   ]);
 }
 
+TL.on("checks", () => openChecks(state));
 watch("value", receive);
 watch("detail", arrive);
 receive();

@@ -202,9 +202,14 @@ TL.frame = (() => {
     TL.emit("projector", on);
   }
 
+  // The list of checks belongs to the run on Explore.
+  function showChecks() {
+    if (TL.tab() !== "explore") tabButtons()[0]?.click();
+    TL.emit("checks");
+  }
+
   function showKeys() {
     document.querySelector("dialog.tl-keys")?.remove();
-    const names = { explore: "frame.tab_explore", train: "frame.tab_train" };
     const rows = (list) => list.map(({ keys, show, say }) => el("tr", {},
       el("th", { scope: "row" }, (show || keys).map((key) => [el("kbd", {}, key === " " ? "Space" : key), " "])),
       el("td", {}, typeof say === "function" ? say(TL.lang()) : w(say))));
@@ -221,7 +226,7 @@ TL.frame = (() => {
       el("div", { class: "tl-dialog-head" }, el("h2", { id: "tl-keys-title" }, w("frame.keys_title")),
         el("button", { type: "button", class: "tl-button", onclick: () => dialog.close() }, w("frame.close"))),
       group(w("frame.keys_everywhere"), everywhere),
-      [...TL.allKeys()].filter(([, list]) => list.length).map(([tab, list]) => group(w(names[tab] || tab), list)),
+      [...TL.allKeys()].filter(([, list]) => list.length).map(([tab, list]) => group(w(`frame.tab_${tab}`), list)),
       el("p", {}, el("label", { for: "tl-letters" }, letters, " ", w("frame.keys_letters")), " ",
         el("span", { class: "tl-quiet" }, w("frame.keys_letters_says"))),
       el("p", {}, el("a", { href: "?view=api" }, w("frame.api"))));
@@ -352,7 +357,7 @@ TL.frame = (() => {
     trigger = fire;
     host.append(...TL.strip.skeleton({
       menu: () => openSide(document.body.dataset.side !== "open"),
-      lang: chooseLang, theme: switchTheme, keys: showKeys, projector: () => projector(),
+      lang: chooseLang, theme: switchTheme, keys: showKeys, projector: () => projector(), checks: showChecks,
     }));
     host.append(el("div", { class: "tl-notices" }));
     addSkip();

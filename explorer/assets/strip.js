@@ -18,7 +18,7 @@ TL.strip = (() => {
           el("span", { class: "tl-bar-title", data: { tlWord: "frame.title" } })),
         el("div", { class: "tl-verdict-line" },
           el("span", { class: "tl-verdict", role: "status" }),
-          el("span", { class: "tl-ticks", "aria-hidden": "true" }),
+          el("button", { type: "button", class: "tl-ticks", data: { tlLabel: "frame.all_checks" }, onclick: act.checks }),
           el("span", { class: "tl-stale", hidden: true }),
           el("span", { class: "tl-facts tl-explore-only" }) /* of the model in Explore, which is not the one in training */),
         el("div", { class: "tl-right" },
@@ -51,7 +51,7 @@ TL.strip = (() => {
       verdict.dataset.verdict = strip.verdict;
       TL.clear(verdict).append(el("span", { class: "tl-verdict-mark", "aria-hidden": "true" }, MARKS[strip.verdict] || ""), el("span", {}, strip.sentence));
     }
-    TL.clear(ticks).append(...(strip.ticks || []).map((tick) => el("i", { data: { state: tick.state }, title: tick.text }, tick.state === "fails" ? "✗" : "")));
+    TL.clear(ticks).append(...(strip.ticks || []).map((tick) => el("i", { data: { state: tick.state }, title: tick.text, "aria-hidden": "true" }, tick.state === "fails" ? "✗" : "")));
     TL.clear(rest).append(...facts(strip).flat());
   }
 

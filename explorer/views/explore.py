@@ -9,13 +9,16 @@ import gradio as gr
 
 from explorer import theme
 
-SCRIPTS = ("explore-maps.js", "explore-figure.js", "explore-ledger.js", "explore-panes.js", "explore.js")
+SCRIPTS = (
+    "explore-maps.js", "explore-figure.js", "explore-ledger.js", "explore-panes.js", "explore-checks.js", "explore.js",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ExploreView:
     """What the page wires. ``html`` takes an explore payload as ``value`` and a detail payload as ``detail``, as data
-    or as JSON text, and fires ``select`` with the key, sentence and head that are looked at."""
+    or as JSON text, fires ``select`` with the key, sentence and head that are looked at, and ``probe`` with a level of
+    checks that is to be run."""
 
     html: gr.HTML
     relabel_targets: list[Any] = field(default_factory=list)
@@ -32,7 +35,7 @@ def build() -> ExploreView:
             value=None,
             detail=None,
             html_template='<div class="tl-explore"></div>',
-            js_on_load=theme.mount("explore", "select"),
+            js_on_load=theme.mount("explore", "select", "probe"),
             apply_default_css=False,
             elem_id="tl-explore",
             padding=False,

@@ -194,6 +194,9 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
         done.then(served(changes.show_trained, page.control_updates), controls, page.control_outputs, **QUIET)
     page.frame.language(served(changes.speak, page.word_updates), controls, page.word_outputs, **latest)
     page.explore.html.select(served(changes.look, page.look_updates), [*page.states], page.run_outputs[:4], **latest)
+    # Through the queue: a level of checks may take seconds, and its answer must not hold up a connection.
+    slow = {**QUIET, "queue": True, "trigger_mode": "multiple", "concurrency_limit": 2}
+    page.explore.html.probe(served(changes.probe, page.look_updates), [*page.states], page.run_outputs[:4], **slow)
     gr.on(
         [field.change for field in page.train_side.fields.values()], served(changes.remember_training, remembered),
         [*page.states, *(page.train_side.fields[name] for name in TRAINING)], [page.states[0], page.frame], **latest,

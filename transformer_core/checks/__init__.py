@@ -9,12 +9,15 @@ from collections.abc import Collection
 from transformer_core.batches import Batch
 from transformer_core.checks import numerics, structure
 from transformer_core.checks.subject import Subject
-from transformer_core.checks.table import NUMERICS, STRUCTURE, Check, CheckResult, Finding, check
+from transformer_core.checks.table import ALL_LEVELS, NUMERICS, STRUCTURE, Check, CheckResult, Finding, check
 from transformer_core.ledger import Ledger
 from transformer_core.model import Transformer
 from transformer_core.workshop import OWN, Workshop
 
-__all__ = ["CHECKS", "NUMERICS", "STRUCTURE", "Check", "CheckResult", "Finding", "check", "examine", "run_checks"]
+__all__ = [
+    "ALL_LEVELS", "CHECKS", "NUMERICS", "STRUCTURE", "Check", "CheckResult", "Finding", "check", "due", "examine",
+    "run_checks",
+]  # fmt: skip
 
 CHECKS: tuple[Check, ...] = (
     structure.shapes,
@@ -75,12 +78,14 @@ def examine(
         ValueError: the batch does not fit the model.
     """
     subject = Subject(model, batch, ledger, shop, seed)
-    broken = subject.failure is not None
-    results: list[CheckResult] = []
-    for row in CHECKS:
-        if row.level not in levels or (row.level != STRUCTURE and (broken or not subject.has_numbers)):
-            continue
-        result = row.run(subject)
-        if result is not None:
-            results.append(result)
-    return subject.ledger, results
+    results = [row.run(subject) for row in due(subject, levels)]
+    return subject.ledger, [result for result in results if result is not None]
+
+
+def due(subject: Subject, levels: Collection[int]) -> list[Check]:
+    """The checks of these levels that can be run: without numbers those of structure alone, and after a forward that
+    broke off none that reads its numbers."""
+    there = {STRUCTURE}
+    if subject.has_numbers:
+        there |= set(ALL_LEVELS) - ({NUMERICS} if subject.failure is not None else set())
+    return [row for row in CHECKS if row.level in there and row.level in levels]
