@@ -1,0 +1,257 @@
+"""Tensor by tensor: where our model and torch's modules with the same weights part, forward and backward."""
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transformer_core import masks
+from transformer_core.batches import Batch
+from transformer_core.ledger import Entry, Ledger, trace
+from transformer_core.parity.plain import plain
+from transformer_core.parity.torch_run import ends_of, loss_of, run_torch, visible
+from transformer_core.parity.weights import names, to_torch
+
+LIMITS = {torch.float32: 2e-5, torch.float64: 1e-12}
+"""How far two computations of one formula may be apart, by dtype."""
+
+NOTES = {
+    "behind_embeddings": "nn.Transformer begins behind the embeddings and ends before the output layer; on both sides "
+    "these are ours, so a fault in them cannot show here.",
+    "no_dropout": "In training mode dropout is 0 on both sides: the two draw different random numbers, and torch also "
+    "drops attention weights and hidden features, which the paper does not.",
+    "blind_rows": "Queries without a visible key are judged apart: ours get weights 0, torch's NaN.",
+    "added_norm": "torch's module has a final norm after each stack that ours lacks.",
+}
+"""What to know before reading a comparison."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One tensor or gradient on both sides.
+
+    ``max_abs`` is the largest difference at real positions, ``max_rel`` its share of torch's largest number there,
+    ``padded`` the largest at padded positions and at queries without a visible key, None where there are none. Tensors
+    of different shapes are infinitely apart.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    max_abs: float
+    max_rel: float
+    limit: float
+    passed: bool
+    padded: float | None = None
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain data that JSON can hold."""
+        return plain(self)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All differences in the order of the ledger; gradients by parameter name, in the order of the model.
+
+    ``first`` is the key of the first tensor above its limit. ``failure`` says why our own forward stopped, if it did;
+    then only the tensors before are compared. ``notes`` are keys of ``NOTES``, ``blind`` the queries without a key as
+    (attention, sentence, position), counted from 0.
+    """
+
+    forward: tuple[Difference, ...]
+    backward: tuple[Difference, ...]
+    first: str | None
+    settings: Mapping[str, Any]
+    failure: str | None = None
+    notes: tuple[str, ...] = ()
+    blind: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Every tensor and every gradient is within its limit."""
+        return self.failure is None and all(each.passed for each in (*self.forward, *self.backward))
+
+    @property
+    def first_gradient(self) -> str | None:
+        """The first parameter whose gradient is above its limit."""
+        return next((each.key for each in self.backward if not each.passed), None)
+
+    @property
+    def worst(self) -> float:
+        """The largest difference of any tensor or gradient; NaN counts as infinite."""
+        errors = [each.max_abs for each in (*self.forward, *self.backward)]
+        return math.inf if any(map(math.isnan, errors)) else max(errors, default=0.0)
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain data that JSON can hold."""
+        return plain(self) | {"passed": self.passed, "first_gradient": self.first_gradient}
+
+
+@dataclass
+class _Own:
+    """One recorded run of our model: what it was given, the loss, and why it stopped."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    loss: Tensor | None = None
+    failure: str | None = None
+
+
+def compare(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    dtype: torch.dtype | None = None,
+    training: bool = False,
+    final_norm: str = "same",
+    limit: float | None = None,
+    backward: bool = True,
+) -> Comparison:
+    """Our model and torch's with the same weights, on the same embedded tokens, masks and loss; the model stays as is.
+
+    ``dtype`` is the model's own, at least float32. With ``final_norm`` "torch" torch's module has the norms at the end
+    of its stacks that nn.Transformer always has; "same" gives it as many as ours. ``limit`` replaces the one in
+    ``LIMITS``.
+
+    Raises:
+        NoCounterpart: torch.nn cannot compute this function; the text says why.
+        ValueError: the batch does not fit the model, the model has no numbers, or ``dtype`` is below float32.
+    """
+    ours, moved = _copies(model, batch, dtype, training)
+    theirs = to_torch(ours, final_norm=final_norm)
+    some = next(ours.parameters())
+    bound = LIMITS[some.dtype] if limit is None else limit
+    own = _run_ours(ours, moved)
+    found, failure = {}, own.failure
+    try:
+        found = run_torch(theirs, ours, moved)
+    except Exception as error:  # in our embeddings or output layer, where a broken model may break
+        failure = failure or first_line(error)
+    blind = _blind_rows(ours, moved)
+    apart = _apart(ours, moved, blind)
+    entries = {entry.key: entry for entry in own.ledger}
+    forward = [_difference(entry.value, found[key].detach(), _where(entry, apart), key, bound)
+               for key, entry in entries.items() if key in found]  # fmt: skip
+    if own.loss is not None and "loss" in found:
+        forward.append(_difference(own.loss.detach(), found["loss"].detach(), None, "loss", bound))
+    gradients: list[Difference] = []
+    if backward and own.loss is not None and "loss" in found:
+        gradients = _gradients(ours, theirs, own.loss, found["loss"], bound)
+    first = next((each.key for each in forward if not each.passed), None)
+    added = final_norm == "torch" and any(key.endswith("/final_norm") and key not in entries for key in found)
+    present = {"behind_embeddings": True, "no_dropout": training, "blind_rows": bool(blind), "added_norm": added}
+    settings = {
+        "counterpart": f"nn.{type(theirs).__name__}", "dtype": str(some.dtype).removeprefix("torch."),
+        "device": str(some.device), "training": training, "final_norm": final_norm, "limit": bound,
+        "torch": torch.__version__, "numbers": sum(each.numel() for each in theirs.parameters()),
+    }  # fmt: skip
+    notes = tuple(note for note, holds in present.items() if holds)
+    return Comparison(tuple(forward), tuple(gradients), first, settings, failure, notes, blind)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text, or its kind if it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _copies(model: Any, batch: Batch, dtype: torch.dtype | None, training: bool) -> tuple[Any, Batch]:
+    some = next(model.parameters())
+    if some.is_meta:
+        raise ValueError("the model is on the device meta, where it has shapes but no numbers to compare")
+    wanted = dtype or (torch.float64 if some.dtype == torch.float64 else torch.float32)
+    if wanted not in LIMITS:
+        raise ValueError(f"dtype must be float32 or float64 to compare, got {wanted}")
+    for side, tokens in (("src", batch.src), ("tgt", batch.tgt)):
+        if getattr(model.config, "has_encoder" if side == "src" else "has_decoder"):
+            model.check_tokens(side, tokens, getattr(model.config, f"{side}_vocab_size"))
+    device = torch.device("cpu") if some.device.type == "mps" and wanted == torch.float64 else some.device
+    ours = copy.deepcopy(model).to(device, wanted).train(training).requires_grad_(True)
+    for module in ours.modules():
+        if training and hasattr(module, "noise") and hasattr(module, "p"):
+            module.p = 0.0
+    src, tgt, labels = (None if ids is None else ids.to(device) for ids in (batch.src, batch.tgt, batch.labels))
+    return ours, Batch(src, tgt, labels)
+
+
+def _run_ours(ours: Any, batch: Batch) -> _Own:
+    own = _Own()
+    with torch.enable_grad(), trace(ours) as own.ledger:
+        try:
+            own.loss = loss_of(ours.config, batch, ours(batch.src, batch.tgt))
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # a broken model may break anywhere, which is a finding
+            own.failure = first_line(error)
+    return own
+
+
+def _blind_rows(ours: Any, batch: Batch) -> tuple[tuple[str, int, int], ...]:
+    """Every query that its masks leave without a key: kind of attention, sentence and position."""
+    both = ours.config.has_encoder and ours.config.has_decoder
+    present = {"encoder_self": ours.config.has_encoder, "decoder_self": ours.config.has_decoder, "cross": both}
+    found = []
+    for kind in (kind for kind, there in present.items() if there):
+        allowed = visible(ours, batch, kind, getattr(ours.masks, kind))
+        if allowed is not None:
+            queries, keys = ends_of(batch, kind)
+            full = allowed.expand(len(keys), 1, queries.shape[1], keys.shape[1])
+            found += [(kind, row, place) for row, _, place in masks.empty_rows(full)]
+    return tuple(found)
+
+
+def _apart(ours: Any, batch: Batch, blind: tuple[tuple[str, int, int], ...]) -> dict[str, Tensor]:
+    """The positions of each side that are judged apart: padding, and queries without a key."""
+    tokens = {"src": batch.src, "tgt": batch.tgt}
+    apart = {side: ids == ours.config.pad_id for side, ids in tokens.items() if ids is not None}
+    for kind, row, place in blind:
+        apart["src" if kind == "encoder_self" else "tgt"][row, place] = True
+    return apart
+
+
+def _where(entry: Entry, apart: dict[str, Tensor]) -> Tensor | None:
+    """The cells of a recorded tensor that lie at such a position, as a query or as a key."""
+    own = "src" if entry.path.startswith("encoder") else "tgt"
+    keys = "src" if entry.path.endswith("cross_attention") else own
+    sides = {"S": "src", "T": "tgt", "q": own, "n": own, "k": keys}
+    where: Tensor | None = None
+    for dim, axis in enumerate(entry.axes):
+        positions = apart.get(sides.get(axis, ""))
+        if positions is not None and entry.axes[0] == "B" and positions.shape == (entry.shape[0], entry.shape[dim]):
+            shape = [len(positions), *(positions.shape[1] if at == dim else 1 for at in range(1, len(entry.shape)))]
+            where = positions.view(shape) if where is None else where | positions.view(shape)
+    return where
+
+
+def _difference(ours: Tensor, theirs: Tensor, apart: Tensor | None, key: str, limit: float) -> Difference:
+    if ours.shape != theirs.shape:
+        return Difference(key, tuple(ours.shape), math.inf, math.inf, limit, False)
+    off, size, padded = (ours - theirs).abs(), theirs.abs(), None
+    if apart is not None and apart.any():
+        padded = float(off.masked_fill(~apart, 0).max())
+        off, size = off.masked_fill(apart, 0), size.masked_fill(apart, 0)
+    worst, largest = float(off.max()), float(size.max())
+    share = worst / largest if largest else math.inf if worst else 0.0
+    return Difference(key, tuple(ours.shape), worst, share, limit, worst <= limit, padded)
+
+
+def _gradients(ours: nn.Module, theirs: nn.Module, own: Tensor, its: Tensor, limit: float) -> list[Difference]:
+    """The gradient of the two losses for every parameter of ours; torch's packed one is cut into its three."""
+    mine = dict(ours.named_parameters(remove_duplicate=False))
+    packed = names(ours)
+    shared = {part for parts in packed.values() for part in parts}
+    rest = {name: each for name, each in mine.items() if name not in shared}  # embeddings, output layer: also torch's
+    found = dict(zip(mine, _grad(own, list(mine.values())), strict=True))
+    there = {name: each for name, each in theirs.named_parameters() if name in packed}
+    given = _grad(its, [*there.values(), *rest.values()])
+    wanted = dict(zip(rest, given[len(there) :], strict=True))
+    for name, value in zip(there, given, strict=False):
+        wanted |= dict(zip(packed[name], value.chunk(len(packed[name])), strict=True))
+    return [_difference(found[name], wanted[name], None, name, limit) for name in mine]
+
+
+def _grad(loss: Tensor, parameters: list[nn.Parameter]) -> list[Tensor]:
+    """The gradients, 0 where the loss does not depend on a parameter."""
+    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    return [torch.zeros_like(each) if grad is None else grad for each, grad in zip(parameters, found, strict=True)]
