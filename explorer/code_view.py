@@ -11,7 +11,7 @@ import keyword
 import linecache
 import tokenize
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,10 @@ Piece = tuple[str, str]
 
 @dataclass(frozen=True)
 class CodeView:
-    """One function as the pane shows it; ``lines`` are (number, pieces), number 0 stands for lines left out."""
+    """One function as the pane shows it; ``lines`` are (number, pieces), number 0 stands for lines left out.
+
+    ``changed`` are the lines that a fault has replaced.
+    """
 
     file: str
     function: str
@@ -35,6 +38,7 @@ class CodeView:
     made: tuple[int, ...]
     feeds: tuple[int, ...]
     lines: tuple[tuple[int, tuple[Piece, ...]], ...]
+    changed: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the page."""
@@ -44,6 +48,7 @@ class CodeView:
             "noted": self.noted,
             "made": list(self.made),
             "feeds": list(self.feeds),
+            "changed": list(self.changed),
             "lines": [[number, [list(piece) for piece in pieces]] for number, pieces in self.lines],
         }
 
@@ -57,8 +62,37 @@ def view(source: Source, texts: Mapping[str, str] | None = None) -> CodeView | N
     if not path.is_relative_to(ROOT) or path.suffix != ".py":
         return None
     linecache.checkcache(str(path))
-    text = (texts or {}).get(source.file) or "".join(linecache.getlines(str(path)))
-    return _view(text, f"{ROOT.name}/{path.relative_to(ROOT).as_posix()}", source.line)
+    own = "".join(linecache.getlines(str(path)))
+    text = (texts or {}).get(source.file, own)
+    seen = _view(text, f"{ROOT.name}/{path.relative_to(ROOT).as_posix()}", source.line)
+    if seen is None or text == own:
+        return seen
+    pairs = enumerate(zip(own.splitlines(), text.splitlines(), strict=False), start=1)
+    shown = {number for number, _ in seen.lines}
+    return replace(seen, changed=tuple(number for number, (one, other) in pairs if one != other and number in shown))
+
+
+def stretch(text: str, first: int, last: int) -> list[tuple[int, tuple[Piece, ...]]]:
+    """These lines of a file, numbered from 1, moved left by what all of them are indented."""
+    lines = text.splitlines()[first - 1 : last]
+    indent = min((len(line) - len(line.lstrip(" ")) for line in lines if line.strip()), default=0)
+    coloured = _coloured(text)
+    return [(number, _dedent(coloured[number], indent)) for number in range(first, first + len(lines))]
+
+
+def around(text: str, first: int, last: int, more: int) -> tuple[int, int]:
+    """These lines and so many before and after, as far as they belong to the same function and not to its docstring."""
+    function = _function_at(ast.parse(text), first)
+    if function is None or function.end_lineno is None:
+        return first, last
+    described = function.body[0].end_lineno or 0 if ast.get_docstring(function) is not None else 0
+    low = first - more if first - more > described else max(described + 1, function.lineno)
+    return min(first, max(low, function.lineno)), max(last, min(last + more, function.end_lineno))
+
+
+@lru_cache(maxsize=64)
+def _coloured(text: str) -> dict[int, tuple[Piece, ...]]:
+    return _pieces(text)
 
 
 @lru_cache(maxsize=256)

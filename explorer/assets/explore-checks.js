@@ -12,12 +12,13 @@ function openChecks(state) {
 }
 
 // A new payload while the dialog is open: the same place in the list, the same level in focus.
-function refreshChecks(state) {
+function refreshChecks(state, refused = null) {
   const dialog = document.querySelector("dialog.tl-x-levels");
   if (!dialog) return;
   const top = dialog.scrollTop, level = state.probing;
   state.probing = 0;
   fillChecks(state, dialog);
+  if (refused) dialog.querySelector(`[data-level="${level}"]`)?.append(el("p", { class: "tl-x-bad", role: "alert" }, refused[TL.lang()]));
   dialog.scrollTop = top;
   if (level) dialog.querySelector(`[data-level="${level}"] h3`)?.focus();
 }

@@ -61,14 +61,16 @@ const DRAW = {
     const { t } = state, code = detail.code;
     if (!code) return fill(null, row.source, el("p", { class: "tl-x-hint" }, t("no_code")));
     const made = new Set(code.made), feeds = new Set(code.feeds);
-    const css = (n) => (made.has(n) ? "tl-x-made" : n === code.noted ? "tl-x-noted" : feeds.has(n) ? "tl-x-feeds" : null);
+    const changed = new Set(code.changed);
+    const css = (n) => (changed.has(n) ? "tl-x-changed" : made.has(n) ? "tl-x-made" : n === code.noted ? "tl-x-noted" : feeds.has(n) ? "tl-x-feeds" : null);
     const lines = code.lines.map(([n, pieces]) => el("div", { class: n ? css(n) : "tl-x-cut", data: { n: n || "⋯" }, "aria-current": made.has(n) || (!made.size && n === code.noted) ? "true" : null },
       pieces.map(([text, kind]) => (kind ? el("span", { class: `tl-c-${kind}` }, text) : text)), n && !pieces.length ? " " : null));
     const box = el("div", { class: "tl-x-code", tabindex: "0", role: "region", "aria-label": `${code.file}, ${code.function}` }, lines);
     const linesOf = { made: lineWords(code.made, t), noted: lineWords([code.noted], t), feeds: lineWords(code.feeds, t) };
     const said = t(`code_${made.size ? "made" : "noted"}${feeds.size ? "_fed" : ""}`, linesOf);
-    fill(null, [`${code.file.replace("transformer_core/", "")} : ${code.noted}`], [box, el("p", { class: "tl-x-say" }, said)]);
-    const mark = box.querySelector(".tl-x-made, .tl-x-noted");
+    const broken = code.changed.length ? el("p", { class: "tl-x-say tl-x-bad" }, t("code_changed", { changed: lineWords(code.changed, t) })) : null;
+    fill(null, [`${code.file.replace("transformer_core/", "")} : ${code.noted}`], [box, broken, el("p", { class: "tl-x-say" }, said)]);
+    const mark = box.querySelector(".tl-x-changed") || box.querySelector(".tl-x-made, .tl-x-noted");
     if (mark) state.later(() => { box.scrollTop = Math.max(mark.offsetTop - box.clientHeight / 2, 0); });
     return undefined;
   },

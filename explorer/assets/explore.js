@@ -310,4 +310,5 @@ function registerKeys() {
 TL.on("checks", () => openChecks(state));
 watch("value", receive);
 watch("detail", arrive);
+watch("answered", () => refreshChecks(state, sent.answered?.refused));
 receive();

@@ -34,6 +34,7 @@ def build() -> ExploreView:
         gr.HTML(
             value=None,
             detail=None,
+            answered=None,
             html_template='<div class="tl-explore"></div>',
             js_on_load=theme.mount("explore", "select", "probe"),
             apply_default_css=False,

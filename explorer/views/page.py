@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,6 +90,14 @@ class Page:
             gr.HTML(address=packed(changes.address(change.session))),
             gr.HTML(detail=packed(change.detail)),
         ]
+
+    def probe_updates(self, change: Change) -> list[Any]:
+        """The run with more verdicts, or why not; answered in either case, since equal verdicts are no new value."""
+        refusal = (change.frame or {}).get("refusal")
+        answer = {"id": uuid.uuid4().hex, "refused": refusal["text"] if refusal else None}
+        shown = explore_payload(change.live, change.session.lang) if change.live and change.session else None
+        value = {} if shown is None else {"value": packed(shown)}
+        return [*self._core(change)[:3], gr.HTML(answered=packed(answer), **value)]
 
     def word_updates(self, change: Change) -> list[Any]:
         if change.session is None:
@@ -196,7 +205,7 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
     page.explore.html.select(served(changes.look, page.look_updates), [*page.states], page.run_outputs[:4], **latest)
     # Through the queue: a level of checks may take seconds, and its answer must not hold up a connection.
     slow = {**QUIET, "queue": True, "trigger_mode": "multiple", "concurrency_limit": 2}
-    page.explore.html.probe(served(changes.probe, page.look_updates), [*page.states], page.run_outputs[:4], **slow)
+    page.explore.html.probe(served(changes.probe, page.probe_updates), [*page.states], page.run_outputs[:4], **slow)
     gr.on(
         [field.change for field in page.train_side.fields.values()], served(changes.remember_training, remembered),
         [*page.states, *(page.train_side.fields[name] for name in TRAINING)], [page.states[0], page.frame], **latest,

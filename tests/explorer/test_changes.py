@@ -17,6 +17,9 @@ from transformer_core import tasks
 from transformer_core.model import build
 
 
+FAULT = "merge_without_transpose"
+
+
 def controls(session: Session, **moved: Any) -> tuple[Any, ...]:
     """The values of all controls for this session, some of them moved."""
     masks = {name: list(getattr(session, name)) for name in ATTENTIONS}
@@ -289,3 +292,62 @@ def test_the_recipe_of_train_is_kept_in_the_address_and_nonsense_is_not(opened):
 def test_limits_are_those_of_the_host(monkeypatch):
     monkeypatch.setenv("TRANSFORMER_LEDGER_MAX_D_MODEL", "32")
     assert Asked().limits == Limits(max_d_model=32)
+
+
+# ------------------------------------------------------------------------------------------- faults and deeper levels
+
+
+def test_a_fault_is_on_until_it_is_turned_off_and_every_answer_says_so(opened):
+    on = changes.apply(Asked(opened.session, opened.live, None, controls(opened.session), {"changes": {"fault": FAULT}}))
+    assert on.session.fault == FAULT and on.frame["query"] == {"fault": FAULT}
+    assert on.live.ledger.keys() == opened.live.ledger.keys()
+    assert not all(result.passed for result in on.live.results)
+    moved = changes.refresh(Asked(on.session, on.live, None, controls(on.session, d_model=96)))
+    for change in (on, moved):
+        assert change.frame["strip"]["verdict"] == "fails" and "fault is on" in change.frame["strip"]["sentence"]
+    (told,) = moved.frame["notices"]
+    off = changes.apply(
+        Asked(moved.session, moved.live, None, controls(moved.session), {"changes": told["actions"][0]["changes"]})
+    )
+    assert off.session.fault == "none" and not off.frame["notices"]
+    assert all(result.passed for result in off.live.results)
+
+
+def test_a_fault_is_in_the_link_and_an_unknown_one_is_told():
+    opened = changes.restore(Asked(query={"fault": FAULT}))
+    assert opened.live.session.fault == FAULT and opened.frame["query"] == {"fault": FAULT}
+    stray = changes.restore(Asked(query={"fault": "no_such_fault"}))
+    assert stray.session.fault == "none" and stray.frame["link_notices"]
+
+
+def test_a_level_is_added_to_the_run_and_the_rest_stays(opened):
+    change = changes.probe(Asked(opened.session, opened.live, None, (), {"level": 3}))
+    assert {result.level for result in change.live.results} == {1, 2, 3}
+    assert change.live.id == opened.live.id and change.live.ledger is opened.live.ledger
+    assert change.live.results[: len(opened.live.results)] == opened.live.results
+    assert change.frame["strip"]["total"] == len(change.live.results) > len(opened.live.results)
+    again = changes.probe(Asked(opened.session, change.live, None, (), {"level": 3}))
+    assert [result.name for result in again.live.results] == [result.name for result in change.live.results]
+
+
+@pytest.mark.parametrize("data", [None, {}, {"level": 1}, {"level": "3"}, {"level": True}, {"level": [3]}, {"level": 6}])
+def test_a_level_that_cannot_be_run_is_refused(opened, data):
+    change = changes.probe(Asked(opened.session, opened.live, None, (), data))
+    assert change.live is None and "3, 4, 5" in change.frame["refusal"]["text"]["en"]
+
+
+def test_what_has_no_numbers_cannot_be_probed(opened):
+    large = changes.choose_preset(Asked(opened.session, opened.live, None, controls(opened.session, preset="paper_big")))
+    change = changes.probe(Asked(large.session, large.live, None, (), {"level": 3}))
+    assert change.live is None and "shapes only" in change.frame["refusal"]["text"]["en"]
+
+
+def test_a_probe_waits_for_its_turn_and_gives_up(opened, monkeypatch):
+    monkeypatch.setattr(changes, "PATIENCE", 0.01)
+    taken = [changes.FORWARDS.acquire(timeout=0) for _ in range(32)]
+    try:
+        change = changes.probe(Asked(opened.session, opened.live, None, (), {"level": 3}))
+    finally:
+        for _ in range(sum(taken)):
+            changes.FORWARDS.release()
+    assert change.live is None and "busy" in change.frame["refusal"]["text"]["en"]

@@ -11,6 +11,7 @@ from explorer.code_view import ROOT, view
 from explorer.limits import Limits
 from explorer.live import run
 from explorer.session import Session
+from transformer_core import faults
 from transformer_core.ledger import Source
 
 
@@ -97,3 +98,16 @@ def test_no_file_outside_the_core_is_read(file):
 
 def test_a_line_outside_every_function_has_no_view():
     assert view(Source(str(ROOT / "attention.py"), 1, "f")) is None
+
+
+def test_code_with_a_fault_in_it_is_shown_with_the_line_that_was_changed():
+    fault = faults.get("merge_without_transpose")
+    ((path, text),) = fault.shop.texts.items()
+    _, function, line, _, wrong = fault.lines()
+    shown = view(Source(path, line, function.rpartition(".")[2]), fault.shop.texts)
+    assert shown is not None and shown.changed == (line,)
+    (changed,) = ["".join(piece for piece, _ in pieces) for number, pieces in shown.lines if number == line]
+    assert changed.strip() == wrong[0].strip()
+    own = view(Source(path, line, function))
+    assert own is not None and own.changed == () and own.lines != shown.lines
+    assert [number for number, _ in own.lines] == [number for number, _ in shown.lines]
