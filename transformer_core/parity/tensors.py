@@ -108,18 +108,21 @@ def compare(
     final_norm: str = "same",
     limit: float | None = None,
     backward: bool = True,
+    stirred: float = 0.0,
 ) -> Comparison:
     """Our model and torch's with the same weights, on the same embedded tokens, masks and loss; the model stays as is.
 
     ``dtype`` is the model's own, at least float32. With ``final_norm`` "torch" torch's module has the norms at the end
     of its stacks that nn.Transformer always has; "same" gives it as many as ours. ``limit`` replaces the one in
-    ``LIMITS``.
+    ``LIMITS``. ``stirred`` shakes the gains and biases of both, see ``stir``.
 
     Raises:
         NoCounterpart: torch.nn cannot compute this function; the text says why.
         ValueError: the batch does not fit the model, the model has no numbers, or ``dtype`` is below float32.
     """
     ours, moved = _copies(model, batch, dtype, training)
+    if stirred:
+        stir(ours, stirred)
     theirs = to_torch(ours, final_norm=final_norm)
     some = next(ours.parameters())
     bound = LIMITS[some.dtype] if limit is None else limit
@@ -145,10 +148,23 @@ def compare(
     settings = {
         "counterpart": f"nn.{type(theirs).__name__}", "dtype": str(some.dtype).removeprefix("torch."),
         "device": str(some.device), "training": training, "final_norm": final_norm, "limit": bound,
-        "torch": torch.__version__, "numbers": sum(each.numel() for each in theirs.parameters()),
+        "stirred": stirred, "torch": torch.__version__, "numbers": sum(each.numel() for each in theirs.parameters()),
     }  # fmt: skip
     notes = tuple(note for note, holds in present.items() if holds)
     return Comparison(tuple(forward), tuple(gradients), first, settings, failure, notes, blind)
+
+
+def stir(model: nn.Module, spread: float, seed: int = 7) -> None:
+    """Adds normal noise of this spread to every gain and bias.
+
+    At the start gains are 1 and biases 0, and the norm of a normed tensor changes nothing: fresh weights let a bias in
+    the wrong place, two norms exchanged or one too many pass.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for each in model.parameters():
+            if each.dim() == 1:
+                each.add_(spread * torch.randn(each.shape, generator=generator, dtype=torch.float64).to(each))
 
 
 def first_line(error: Exception) -> str:

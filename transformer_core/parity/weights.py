@@ -137,7 +137,7 @@ def _skeleton(ours: Any, norm_at_end: bool, nested: bool) -> nn.Module:
         return next(iter(stacks.values()))
     first = ours.encoder.layers[0].self_attention
     width = first.w_o.out_features
-    custom = {f"custom_{side}": stack for side, stack in stacks.items()}
+    custom: dict[str, Any] = {f"custom_{side}": stack for side, stack in stacks.items()}
     return nn.Transformer(width, first.n_heads, dropout=0.0, batch_first=True, device="meta", **custom)
 
 
@@ -176,7 +176,7 @@ def _layer(ours: Any) -> nn.Module:
 
 
 def _stack(ours: Any, norm_at_end: bool, nested: bool) -> nn.Module:
-    layers = [_layer(each) for each in ours.layers]
+    layers: list[Any] = [_layer(each) for each in ours.layers]
     norm = _norm(ours.norm) if ours.norm is not None else None
     if norm is None and norm_at_end:
         norm = _norm(ours.layers[0].feed_forward_norm)
