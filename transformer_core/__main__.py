@@ -1,7 +1,7 @@
-"""The command line: ``python -m transformer_core check | ledger | train | presets``, each a file in commands/.
+"""The command line: ``python -m transformer_core COMMAND``, each command a file in commands/.
 
-Results go to stdout, refusals to stderr as one sentence. The exit status is 0, 1 when a check fails or a training
-breaks down, 2 when what was asked for cannot be, 130 after Ctrl-C.
+Results go to stdout, refusals to stderr as one sentence. The exit status is 0, 1 when a check fails, a fault is not
+seen or a training breaks down, 2 when what was asked for cannot be, 130 after Ctrl-C.
 """
 
 import os

@@ -8,10 +8,9 @@ from collections.abc import Collection
 
 from transformer_core.batches import Batch
 from transformer_core.checks import numerics, structure
-from transformer_core.checks.subject import Subject
+from transformer_core.checks.subject import AnyTransformer, Subject
 from transformer_core.checks.table import ALL_LEVELS, NUMERICS, STRUCTURE, Check, CheckResult, Finding, check
 from transformer_core.ledger import Ledger
-from transformer_core.model import Transformer
 from transformer_core.workshop import OWN, Workshop
 
 __all__ = [
@@ -41,7 +40,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def run_checks(
-    model: Transformer,
+    model: AnyTransformer,
     batch: Batch,
     ledger: Ledger | None = None,
     *,
@@ -62,7 +61,7 @@ def run_checks(
 
 
 def examine(
-    model: Transformer,
+    model: AnyTransformer,
     batch: Batch,
     ledger: Ledger | None = None,
     *,

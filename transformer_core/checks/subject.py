@@ -16,6 +16,8 @@ from transformer_core.ledger import Entry, Ledger, ShapeError, trace
 from transformer_core.model import Transformer
 from transformer_core.workshop import OWN, Workshop
 
+AnyTransformer = Any
+"""The library's own Transformer, or one of a workshop with a changed line: that is a class of its own."""
 _PARTS = ("q", "k", "v", "scores", "allowed", "weights", "heads", "output")
 
 
@@ -53,7 +55,7 @@ class Subject:
     """
 
     def __init__(
-        self, model: Transformer, batch: Batch, ledger: Ledger | None = None, shop: Workshop = OWN, seed: int = 0
+        self, model: AnyTransformer, batch: Batch, ledger: Ledger | None = None, shop: Workshop = OWN, seed: int = 0
     ) -> None:
         self.model, self.batch = model, _moved(batch, next(model.parameters()).device)
         self.shop, self.seed = shop, seed
@@ -66,11 +68,12 @@ class Subject:
             self.failure = f"{self.end} was not recorded"
 
     def _trace(self) -> Ledger:
-        """A recorded forward that can be differentiated. A fault inside ends it; wrong tokens are raised."""
+        """A recorded forward that can be differentiated. A fault inside ends it; wrong tokens or rules are raised."""
         ledger = Ledger()
         for side, tokens in (("src", self.batch.src), ("tgt", self.batch.tgt)):
             if getattr(self.config, "has_encoder" if side == "src" else "has_decoder"):
                 self.model.check_tokens(side, tokens, getattr(self.config, f"{side}_vocab_size"))
+        self._try_masks()
         try:
             with untouched(self.model), torch.enable_grad(), trace(self.model) as ledger:
                 self.output = self.model(self.batch.src, self.batch.tgt)
@@ -83,6 +86,16 @@ class Subject:
                 raise
             self.failure = str(error).splitlines()[0]
         return ledger
+
+    def _try_masks(self) -> None:
+        """Raises what the library itself has against the rules at these lengths: a setting is wrong then, no code."""
+        src, tgt, config = self.batch.src, self.batch.tgt, self.config
+        queries = {"encoder_self": src, "decoder_self": tgt, "cross": tgt}
+        for kind, keys in {"encoder_self": src, "decoder_self": tgt, "cross": src}.items():
+            query = queries[kind]
+            read = config.has_encoder or kind == "decoder_self", config.has_decoder or kind == "encoder_self"
+            if all(read) and query is not None and keys is not None:
+                Transformer.allowed(self.model, kind, query.shape[1], keys)
 
     @property
     def has_numbers(self) -> bool:
@@ -171,7 +184,7 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 
 
 @contextmanager
-def untouched(model: Transformer) -> Iterator[None]:
+def untouched(model: AnyTransformer) -> Iterator[None]:
     """Puts back what a forward in training mode moves: the dropout noise and the running means of batch norms."""
     device = next(model.parameters()).device
     noise = None if device.type == "meta" else model.noise.generator(device)

@@ -6,9 +6,15 @@ prints to stdout and gives the exit status. Whatever it refuses, it raises as a 
 
 from types import ModuleType
 
-from transformer_core.commands import check, ledger, presets, train
+from transformer_core.commands import check, faults, ledger, presets, train
 
 __all__ = ["COMMANDS"]
 
-COMMANDS: dict[str, ModuleType] = {"check": check, "ledger": ledger, "train": train, "presets": presets}
+COMMANDS: dict[str, ModuleType] = {
+    "check": check,
+    "faults": faults,
+    "ledger": ledger,
+    "train": train,
+    "presets": presets,
+}
 """Every command under its name, in the order in which they are listed."""

@@ -10,8 +10,10 @@ from transformer_core.commands.common import (
     FAILED,
     WIDTH,
     Parser,
+    asked_levels,
     asked_preset,
     asks_for_a_model,
+    asks_for_levels,
     introduction,
     mark,
     number,
@@ -26,12 +28,13 @@ HELP = "run a model once and print every check with its verdict"
 
 def arguments(one: Parser) -> None:
     asks_for_a_model(one)
+    asks_for_levels(one, "1,2")
 
 
 def run(options: argparse.Namespace) -> int:
     preset = asked_preset(options)
     model, batch, shapes_only = prepare(preset, options.seed)
-    ledger, results = examine(model, batch)
+    ledger, results = examine(model, batch, levels=asked_levels(options), seed=options.seed)
     if options.json:
         about = setting(preset, options.seed, shapes_only)
         about["shapes"] = {entry.key: list(entry.shape) for entry in ledger}

@@ -11,6 +11,7 @@ import torch
 
 from transformer_core.batches import Batch, batch_sizes
 from transformer_core.checked import check_whole
+from transformer_core.checks.table import ALL_LEVELS
 from transformer_core.config import ModelConfig
 from transformer_core.cost import Cost, estimate
 from transformer_core.model import Transformer, build
@@ -38,6 +39,27 @@ def asks_for_a_model(one: Parser, preset: str | None = "first_look") -> None:
     one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
                      help="change one setting, as in d_model=128 or masks.fill=-inf; may be repeated")  # fmt: skip
     one.add_argument("--seed", type=int, default=7, help="of weights and tokens (7)")
+
+
+def asks_for_levels(one: Parser, default: str) -> None:
+    """The option that says how deep to check."""
+    levels = "|".join(map(str, ALL_LEVELS))
+    one.add_argument("--level", action="append", default=[], metavar=f"{levels}|all", dest="levels",
+                     help=f"the levels of checks, as in 1,3; may be repeated ({default})")  # fmt: skip
+    one.set_defaults(default_levels=default)
+
+
+def asked_levels(options: argparse.Namespace) -> tuple[int, ...]:
+    """The levels that were asked for, in the order of their cost.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+    asked = {each.strip() for given in options.levels or [options.default_levels] for each in given.split(",")}
+    known = {str(level): level for level in ALL_LEVELS}
+    for each in sorted(asked - known.keys() - {"all"}):
+        raise ValueError(f"there is no level {each!r} of checks; {', '.join(known)} and all are")
+    return tuple(level for name, level in known.items() if "all" in asked or name in asked)
 
 
 def asked_preset(options: argparse.Namespace) -> Preset:
