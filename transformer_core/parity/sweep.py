@@ -103,7 +103,7 @@ def sweep(
                     for (length, padding), batch in batches.items():
                         for each in (ours, theirs):
                             each.train(mode == "train")
-                        with torch.set_grad_enabled(mode != "no_grad"), _fast_path(fast_path):
+                        with torch.set_grad_enabled(mode != "no_grad"), fast_path_switch(fast_path):
                             seen = _look(ours, theirs, batch)
                         yield SweepPoint(length, padding, mode, fast_path, norm_order, dtype, *seen)
 
@@ -174,7 +174,7 @@ def _padded(tokens: Tensor, padding: str, generator: torch.Generator) -> Tensor:
 
 
 @contextmanager
-def _fast_path(enabled: bool) -> Iterator[None]:
+def fast_path_switch(enabled: bool) -> Iterator[None]:
     """torch's switch is one for the whole process: it is set for one point and set back."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(enabled)

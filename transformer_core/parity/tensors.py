@@ -1,8 +1,6 @@
 """Tensor by tensor: where our model and torch's modules with the same weights part, forward and backward."""
 
 import copy
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,82 +10,12 @@ from torch import Tensor, nn
 from transformer_core import masks
 from transformer_core.batches import Batch
 from transformer_core.ledger import Entry, Ledger, trace
-from transformer_core.parity.plain import plain
+from transformer_core.parity.comparison import Comparison, Difference, difference
 from transformer_core.parity.torch_run import ends_of, loss_of, run_torch, visible
 from transformer_core.parity.weights import names, to_torch
 
 LIMITS = {torch.float32: 2e-5, torch.float64: 1e-12}
 """How far two computations of one formula may be apart, by dtype."""
-
-NOTES = {
-    "behind_embeddings": "nn.Transformer begins behind the embeddings and ends before the output layer; on both sides "
-    "these are ours, so a fault in them cannot show here.",
-    "no_dropout": "In training mode dropout is 0 on both sides: the two draw different random numbers, and torch also "
-    "drops attention weights and hidden features, which the paper does not.",
-    "blind_rows": "Queries without a visible key are judged apart: ours get weights 0, torch's NaN.",
-    "added_norm": "torch's module has a final norm after each stack that ours lacks.",
-}
-"""What to know before reading a comparison."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One tensor or gradient on both sides.
-
-    ``max_abs`` is the largest difference at real positions, ``max_rel`` its share of torch's largest number there,
-    ``padded`` the largest at padded positions and at queries without a visible key, None where there are none. Tensors
-    of different shapes are infinitely apart.
-    """
-
-    key: str
-    shape: tuple[int, ...]
-    max_abs: float
-    max_rel: float
-    limit: float
-    passed: bool
-    padded: float | None = None
-
-    def to_row(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
-        return plain(self)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All differences in the order of the ledger; gradients by parameter name, in the order of the model.
-
-    ``first`` is the key of the first tensor above its limit. ``failure`` says why our own forward stopped, if it did;
-    then only the tensors before are compared. ``notes`` are keys of ``NOTES``, ``blind`` the queries without a key as
-    (attention, sentence, position), counted from 0.
-    """
-
-    forward: tuple[Difference, ...]
-    backward: tuple[Difference, ...]
-    first: str | None
-    settings: Mapping[str, Any]
-    failure: str | None = None
-    notes: tuple[str, ...] = ()
-    blind: tuple[tuple[str, int, int], ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """Every tensor and every gradient is within its limit."""
-        return self.failure is None and all(each.passed for each in (*self.forward, *self.backward))
-
-    @property
-    def first_gradient(self) -> str | None:
-        """The first parameter whose gradient is above its limit."""
-        return next((each.key for each in self.backward if not each.passed), None)
-
-    @property
-    def worst(self) -> float:
-        """The largest difference of any tensor or gradient; NaN counts as infinite."""
-        errors = [each.max_abs for each in (*self.forward, *self.backward)]
-        return math.inf if any(map(math.isnan, errors)) else max(errors, default=0.0)
-
-    def to_row(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
-        return plain(self) | {"passed": self.passed, "first_gradient": self.first_gradient}
 
 
 @dataclass
@@ -120,7 +48,7 @@ def compare(
         NoCounterpart: torch.nn cannot compute this function; the text says why.
         ValueError: the batch does not fit the model, the model has no numbers, or ``dtype`` is below float32.
     """
-    ours, moved = _copies(model, batch, dtype, training)
+    ours, moved = copies(model, batch, dtype, training)
     if stirred:
         stir(ours, stirred)
     theirs = to_torch(ours, final_norm=final_norm)
@@ -135,10 +63,10 @@ def compare(
     blind = _blind_rows(ours, moved)
     apart = _apart(ours, moved, blind)
     entries = {entry.key: entry for entry in own.ledger}
-    forward = [_difference(entry.value, found[key].detach(), _where(entry, apart), key, bound)
+    forward = [difference(entry.value, found[key].detach(), _where(entry, apart), key, bound)
                for key, entry in entries.items() if key in found]  # fmt: skip
     if own.loss is not None and "loss" in found:
-        forward.append(_difference(own.loss.detach(), found["loss"].detach(), None, "loss", bound))
+        forward.append(difference(own.loss.detach(), found["loss"].detach(), None, "loss", bound))
     gradients: list[Difference] = []
     if backward and own.loss is not None and "loss" in found:
         gradients = _gradients(ours, theirs, own.loss, found["loss"], bound)
@@ -172,7 +100,12 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _copies(model: Any, batch: Batch, dtype: torch.dtype | None, training: bool) -> tuple[Any, Batch]:
+def copies(model: Any, batch: Batch, dtype: torch.dtype | None, training: bool) -> tuple[Any, Batch]:
+    """A copy of the model in this dtype and mode, without dropout in training, and the batch on its device.
+
+    Raises:
+        ValueError: the batch does not fit the model, the model has no numbers, or ``dtype`` is below float32.
+    """
     some = next(model.parameters())
     if some.is_meta:
         raise ValueError("the model is on the device meta, where it has shapes but no numbers to compare")
@@ -240,18 +173,6 @@ def _where(entry: Entry, apart: dict[str, Tensor]) -> Tensor | None:
     return where
 
 
-def _difference(ours: Tensor, theirs: Tensor, apart: Tensor | None, key: str, limit: float) -> Difference:
-    if ours.shape != theirs.shape:
-        return Difference(key, tuple(ours.shape), math.inf, math.inf, limit, False)
-    off, size, padded = (ours - theirs).abs(), theirs.abs(), None
-    if apart is not None and apart.any():
-        padded = float(off.masked_fill(~apart, 0).max())
-        off, size = off.masked_fill(apart, 0), size.masked_fill(apart, 0)
-    worst, largest = float(off.max()), float(size.max())
-    share = worst / largest if largest else math.inf if worst else 0.0
-    return Difference(key, tuple(ours.shape), worst, share, limit, worst <= limit, padded)
-
-
 def _gradients(ours: nn.Module, theirs: nn.Module, own: Tensor, its: Tensor, limit: float) -> list[Difference]:
     """The gradient of the two losses for every parameter of ours; torch's packed one is cut into its three."""
     mine = dict(ours.named_parameters(remove_duplicate=False))
@@ -264,7 +185,7 @@ def _gradients(ours: nn.Module, theirs: nn.Module, own: Tensor, its: Tensor, lim
     wanted = dict(zip(rest, given[len(there) :], strict=True))
     for name, value in zip(there, given, strict=False):
         wanted |= dict(zip(packed[name], value.chunk(len(packed[name])), strict=True))
-    return [_difference(found[name], wanted[name], None, name, limit) for name in mine]
+    return [difference(found[name], wanted[name], None, name, limit) for name in mine]
 
 
 def _grad(loss: Tensor, parameters: list[nn.Parameter]) -> list[Tensor]:
