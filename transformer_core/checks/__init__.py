@@ -7,7 +7,7 @@ table in the order in which they run: structure first, since numbers in tensors 
 from collections.abc import Collection
 
 from transformer_core.batches import Batch
-from transformer_core.checks import numerics, structure
+from transformer_core.checks import attention_numbers, learning, numerics, reference, stream, structure
 from transformer_core.checks.subject import AnyTransformer, Subject
 from transformer_core.checks.table import ALL_LEVELS, NUMERICS, STRUCTURE, Check, CheckResult, Finding, check
 from transformer_core.ledger import Ledger
@@ -24,18 +24,28 @@ CHECKS: tuple[Check, ...] = (
     structure.head_order,
     structure.layers_independent,
     structure.parameter_count,
-    numerics.row_sums,
-    numerics.masked_keys,
-    numerics.padded_keys,
-    numerics.future_keys,
-    numerics.visible_keys,
-    numerics.attention_formula,
-    numerics.norms,
+    structure.buffers,
+    attention_numbers.row_sums,
+    attention_numbers.masked_keys,
+    attention_numbers.padded_keys,
+    attention_numbers.future_keys,
+    attention_numbers.visible_keys,
+    attention_numbers.attention_formula,
+    attention_numbers.score_scale,
+    stream.embeddings,
+    stream.residuals,
+    stream.norms,
     numerics.output_sums,
     numerics.finite_tensors,
     numerics.finite_loss,
     numerics.finite_gradients,
     numerics.gradients_arrive,
+    learning.loss_falls,
+    learning.one_batch,
+    learning.own_words,
+    reference.equals_torch,
+    reference.gradients_equal_torch,
+    reference.equals_sdpa,
 )
 
 

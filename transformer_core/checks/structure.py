@@ -19,6 +19,7 @@ _PARAMETRIC = ("q", "k", "v", "hidden", "output", "logits", "src_embeddings", "t
     STRUCTURE,
     claim="Every recorded tensor has the axes it was noted with, in the sizes of the configuration and the batch.",
     cannot_see="Numbers in the wrong place of a tensor of the right shape, above all where two sizes are equal.",
+    claims=("shapes", "heads", "masks", "positions"),
     holds="{tensors} tensors, {axes} axes, all in the sizes that the configuration and the batch give them",
     fails="{measured:.0f} of {tensors} tensors disagree; in {first} the axis {axis} is {got} and should be {wanted}",
     stops="the forward stops after {tensors} tensors: {error}",
@@ -61,26 +62,35 @@ def expected_sizes(subject: Subject, entry: Entry) -> dict[str, int]:
 
 @check(
     STRUCTURE,
-    claim="d_model = n_heads × d_head, read from the q, k and v of every attention.",
+    claim="q, k and v of every attention have n_heads heads of d_head features, and n_heads × d_head = d_model.",
     cannot_see="Which numbers a head received; slices cut in the wrong order have the same sizes.",
+    claims=("shapes", "heads"),
     holds="{n_heads} heads × {d_head} = {measured:.0f} in {tensors} tensors",
     fails="{n_heads} heads × {d_head} = {measured:.0f} in {first}, but d_model is {expected:.0f}",
+    swapped="{n_heads} heads × {d_head} in {first}; the product is right, but {wanted_heads} × {wanted_width} was "
+    "configured",
 )
 def head_width(subject: Subject) -> Finding | None:
     entries = [entry for entry in subject.entries.values() if entry.name in ("q", "k", "v")]
     if not entries:
         return None
-    d_model = subject.config.d_model
-    first = next((each for each in entries if each.shape[1] * each.shape[-1] != d_model), entries[0])
+    config = subject.config
+    wanted = (config.n_heads, config.d_head)
+    first = next((each for each in entries if (each.shape[1], each.shape[-1]) != wanted), entries[0])
     n_heads, d_head = first.shape[1], first.shape[-1]
-    facts = {"n_heads": n_heads, "d_head": d_head, "tensors": len(entries), "first": first.key}
-    return Finding(n_heads * d_head, tuple(each.key for each in entries), expected=d_model, facts=facts)
+    facts = {"n_heads": n_heads, "d_head": d_head, "wanted_heads": wanted[0], "wanted_width": wanted[1],
+             "tensors": len(entries), "first": first.key}  # fmt: skip
+    keys = tuple(each.key for each in entries)
+    if (n_heads, d_head) != wanted and n_heads * d_head == config.d_model:
+        return Finding(n_heads, keys, expected=config.n_heads, facts=facts, sentence="swapped")
+    return Finding(n_heads * d_head, keys, expected=config.d_model, facts=facts)
 
 
 @check(
     STRUCTURE,
     claim="Head i is the i-th slice of the features of each token, and merging the heads undoes the split.",
     cannot_see="A forward that does not use split and merge; the check on equation 1 recomputes what it did.",
+    claims=("heads",),
     holds="{numbers:,} numbered cells through split and merge of {attentions} attentions, all in their place",
     fails="{measured:,.0f} of {numbers:,} numbered cells end in the wrong place; the first in {first}",
 )
@@ -111,6 +121,7 @@ def _strays(got: Tensor, wanted: Tensor) -> int:
     STRUCTURE,
     claim="Every layer has weights of its own: no two share storage, no two hold equal matrices.",
     cannot_see="Layers that started equal and have drifted apart in training since.",
+    claims=("layers",),
     holds="{layers} layers, {parameters} parameter tensors, none shared and no two layers equal",
     fails="{shared} parameter tensors are shared between layers and {equal} pairs of layers are equal; first {first}",
 )
@@ -155,6 +166,7 @@ def _equal_pairs(layers: list[nn.Module]) -> list[tuple[int, int]]:
     STRUCTURE,
     claim="The model has exactly the parameters that the formula for its configuration gives.",
     cannot_see="Parameters in the right number at the wrong place.",
+    claims=("shapes", "layers"),
     holds="{measured:,.0f} parameters, as the formula gives",
     fails="{measured:,.0f} parameters, but the formula gives {expected:,.0f}",
 )
@@ -165,3 +177,49 @@ def parameter_count(subject: Subject) -> Finding:
     formula = estimate(subject.config, rows, *lengths).parameters
     entries = tuple(key for key, each in subject.entries.items() if each.name in _PARAMETRIC)
     return Finding(sum(each.numel() for each in subject.model.parameters()), entries, expected=formula)
+
+
+@check(
+    STRUCTURE,
+    claim="What training may move is a parameter and nothing else is: fixed waves and running means are buffers. All "
+    "of them are on one device.",
+    cannot_see="Whether the optimizer was given all parameters, and what their values are.",
+    claims=("positions", "training"),
+    holds="{parameters} parameter tensors to train, {buffers} buffers that stay out of it, all on {device}",
+    fails="{measured:.0f} of {tensors} tensors are kept as the wrong kind, first {first}: {kept}, {wanted} is right",
+    elsewhere="{measured:.0f} of {tensors} tensors are not on {device}, first {first} on {other}",
+)
+def buffers(subject: Subject) -> Finding:
+    model = subject.model
+    trained, fixed = dict(model.named_parameters()), dict(model.named_buffers())
+    wrong = []
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():  # a plain attribute is neither saved nor moved to a device
+            if isinstance(value, Tensor):
+                wrong.append((f"{path}.{name}".lstrip("."), "attribute", "buffer"))
+        if isinstance(module, nn.BatchNorm1d):
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                wrong += [(f"{path}.{name}", "parameter", "buffer")] if f"{path}.{name}" in trained else []
+    for name, kind in _tables(subject).items():
+        if name in trained and kind == "sinusoidal":
+            wrong.append((name, "parameter", "buffer"))
+        if name in fixed and kind == "learned":
+            wrong.append((name, "buffer", "parameter"))
+    tensors = trained | fixed
+    device = next(iter(trained.values())).device
+    apart = [(name, each.device) for name, each in tensors.items() if each.device != device]
+    facts = {"parameters": len(trained), "buffers": len(fixed), "tensors": len(tensors), "device": str(device)}
+    keys = tuple(key for key, each in subject.entries.items() if each.name in (*_PARAMETRIC, "positions"))
+    if apart and not wrong:
+        facts |= {"first": apart[0][0], "other": str(apart[0][1])}
+        return Finding(len(apart), keys, facts=facts, sentence="elsewhere")
+    if wrong:
+        facts |= dict(zip(("first", "kept", "wanted"), wrong[0], strict=True))
+    return Finding(len(wrong), keys, facts=facts)
+
+
+def _tables(subject: Subject) -> dict[str, str]:
+    """The tables of positions that the configuration asks for, and of which kind they are."""
+    config = subject.config
+    sides = {"src": config.has_encoder, "tgt": config.has_decoder and config.positions_on_decoder}
+    return {f"{side}_positions.weight": config.positions for side, there in sides.items() if there}
