@@ -7,8 +7,9 @@ FAULTS = (
         name="shared_layer",
         group="layers",
         title="All layers of the encoder are one object",
-        story="A list times n holds the same layer n times. Every tensor has its shape and the loss falls. The model "
-        "has the parameters of a single layer, and each change to one is a change to all.",
+        story="A list times n holds the same layer n times. Every tensor has its shape, the layers give different "
+        "results, and the model learns. It has the parameters of a single layer, and each change to one is a change "
+        "to all.",
         section="3.1",
         place="model.Encoder.__init__",
         right="nn.ModuleList(EncoderLayer(config, noise, fill) for _ in range(config.n_encoder_layers))",
@@ -20,8 +21,8 @@ FAULTS = (
         group="layers",
         title="Every matrix starts with the same numbers",
         story="Layers are cloned from one, or the seed is set anew before each matrix. Storage, count and shapes are "
-        "right. Matrices of one shape start equal: queries, keys and values are the same at first, and so are the "
-        "layers.",
+        "right, and the model learns. Matrices of one shape start equal: queries, keys and values are the same at "
+        "first, and so are the layers.",
         section="3.1",
         place="model.initialise",
         right="nn.init.xavier_uniform_(module.weight, generator=generator)",
@@ -32,9 +33,9 @@ FAULTS = (
         name="residual_missing",
         group="layers",
         title="No residual connections",
-        story="The sub-layer's output replaces its input instead of being added to it. Shapes are right and a shallow "
-        "model still learns. In the ledger each sum equals the output before it, and what a token was is only known "
-        "through attention.",
+        story="The sub-layer's output replaces its input instead of being added to it. Shapes are right, and a model "
+        "of one layer still learns, only more slowly; of two layers it hardly does. In the ledger each sum equals the "
+        "output before it.",
         section="3.1",
         place="layers.Layer.residual",
         right="total = x + self.dropout(sublayer(x))",
@@ -45,9 +46,9 @@ FAULTS = (
         name="residual_from_normed",
         group="layers",
         title="The residual connection starts behind a norm",
-        story="The stream is overwritten by its norm before the sub-layer's output is added. After a norm a second one "
-        "changes almost nothing, so only the first sub-layer shows it: there the embedding is flattened before it "
-        "is added.",
+        story="The stream is overwritten by its norm before the sub-layer's output is added. A second norm behind a "
+        "first changes almost nothing, so only the first sub-layer shows it: there the embedding has not been "
+        "normalised yet. The model learns as well as ever.",
         section="3.1",
         place="layers.Layer.residual",
         right="total = x + self.dropout(sublayer(x))",
@@ -59,8 +60,8 @@ FAULTS = (
         group="layers",
         title="One sub-layer has its norm before instead of after",
         story="Post-norm and pre-norm are mixed: the feed-forward network of each layer is wrapped the other way. "
-        "Each norm does its work and every residual is added, so nothing looks broken. The output of a layer is a sum "
-        "that no norm has seen.",
+        "Each norm does its work, every residual is added, and the model learns. The output of a layer is a sum that "
+        "no norm has seen.",
         section="3.1",
         place="layers.Layer.residual",
         right='if self.norm_order == "post":',
@@ -71,8 +72,8 @@ FAULTS = (
         name="norm_over_sentence",
         group="layers",
         title="Mean and variance of a norm taken over the whole sentence",
-        story="LayerNorm is told the last two axes instead of the last one. Shapes and the loss look as always. Each "
-        "token is then measured against all others, padding and later positions included: they get in without "
+        story="LayerNorm is told the last two axes instead of the last one. Shapes are right and the loss falls as "
+        "always. Each token is measured against all others, padding and later positions included: they get in without "
         "passing any mask.",
         section="3.1",
         place="layers.Layer.residual",
@@ -85,7 +86,8 @@ FAULTS = (
         group="layers",
         title="No activation between the two layers of the feed-forward network",
         story="The ReLU is forgotten, and two linear layers in a row are one. Shapes, sums, masks and gradients are "
-        "all right, and the loss falls. Only the recomputed tensor tells: hidden holds negative numbers.",
+        "all right, and the loss falls. Nothing inside the model contradicts it; in the ledger, hidden holds negative "
+        "numbers.",
         section="3.3",
         place="layers.FeedForward.forward",
         right="hidden = self.activation(self.w_1(x))",
@@ -96,9 +98,9 @@ FAULTS = (
         name="cross_attention_to_itself",
         group="layers",
         title="Attention to the source is fed from the decoder",
-        story="Keys and values of the second attention are taken from the decoder too, as in the line above it. It "
-        "runs, and no test for leaks finds anything, since nothing of the source arrives at all. Changing the source "
-        "does not move the output.",
+        story="Keys and values of the second attention come from the decoder, as in the line above it. It runs, and "
+        "no test for leaks finds anything, since nothing of the source arrives at all. The loss stays where it is "
+        "without reading the source, and changing the source does not move the output.",
         section="3.2.3",
         place="layers.DecoderLayer.forward",
         right="self.cross_attention(x, memory, memory_allowed)",
@@ -110,7 +112,8 @@ FAULTS = (
         group="layers",
         title="The memory is cut off from the gradient",
         story="A detach, put in to save memory or to look at a value, stays in the forward. Every tensor of a forward "
-        "is right to the last digit. No gradient reaches the encoder, and it stays as it was drawn.",
+        "is right to the last digit, and the decoder still learns something. No gradient reaches the encoder, which "
+        "stays as it was drawn.",
         section="3.1",
         place="model.Transformer.forward",
         right="memory = self.encode(src) if self.config.has_encoder else None",

@@ -7,8 +7,8 @@ FAULTS = (
         name="mask_inverted",
         group="masks",
         title="The mask is read the wrong way round",
-        story="Some libraries write True for may attend, others for ignore, and one of them is taken for the other. "
-        "The shapes fit and no error comes. What should be hidden is seen and the rest is not; rows that "
+        story="Some libraries write True for may attend, others for ignore, and one is taken for the other. The "
+        "shapes fit, no error comes and the loss falls sooner than it should, since the future can be seen. Rows that "
         "hid nothing are left without any key.",
         section="3.2.3",
         place="attention.masked_softmax",
@@ -20,8 +20,9 @@ FAULTS = (
         name="mask_on_query_axis",
         group="masks",
         title="The padding mask lies on the queries instead of the keys",
-        story="The padding mask is unsqueezed at the wrong end, so it hides rows instead of columns. In self-attention "
-        "both have the same length and it fits. Real tokens then attend to padding, and padded ones see nothing.",
+        story="The padding mask is unsqueezed at the wrong end, so it hides rows instead of columns. In "
+        "self-attention both have the same length, it fits, and the model learns. Real tokens attend to padding, and "
+        "padded ones see nothing.",
         section="3.2.3",
         place="masks.compose",
         right="mask = padding(keys, pad_id)",
@@ -32,9 +33,9 @@ FAULTS = (
         name="mask_after_softmax",
         group="masks",
         title="The mask is applied after the softmax",
-        story="The weights are multiplied with the mask instead of the scores being filled. Masked weights are exactly "
-        "0, so every look at them is satisfied. The rest of a row no longer sums to 1, and hidden scores still act "
-        "through the denominator: a later token changes an earlier result.",
+        story="The weights are multiplied with the mask instead of the scores being filled. Masked weights are "
+        "exactly 0, so whoever looks at those is satisfied. The rest of a row does not sum to 1, and hidden scores "
+        "still act through the denominator: a later token changes an earlier result.",
         section="3.2.3",
         place="attention.attend",
         right="weights = masked_softmax(scores, allowed, fill)",
@@ -46,7 +47,8 @@ FAULTS = (
         group="masks",
         title="The mask is multiplied with minus infinity",
         story="A mask of zeros and ones times -inf, added to the scores, looks like the formula. But 0 · ∞ is not 0, "
-        "it is NaN, exactly where a query may look. No error comes: the first step already has a loss of NaN.",
+        "it is NaN, and it stands exactly where a query may look. The forward runs without an error, and the loss is "
+        "NaN from the first step on.",
         section="3.2.3",
         place="attention.masked_softmax",
         right="visible = scores.masked_fill(~allowed, -math.inf)",
@@ -57,9 +59,9 @@ FAULTS = (
         name="fill_too_small",
         group="masks",
         title="Masked scores are set to 1e-9 instead of -1e9",
-        story="A minus sign at the wrong place, and hidden scores become 0 instead of very low. Rows sum to 1 and the "
-        "recorded mask is right. The probabilities on padding and on later positions are not 0, but about as "
-        "large as all others.",
+        story="A minus sign at the wrong place, and hidden scores become 0 instead of very low. Rows sum to 1, the "
+        "recorded mask is right and the loss falls. The probabilities on padding and on later positions are as large "
+        "as those of any key with a score of 0.",
         section="3.2.3",
         place="attention.masked_softmax",
         right="visible = scores.masked_fill(~allowed, -math.inf)",
@@ -71,8 +73,8 @@ FAULTS = (
         group="masks",
         title="-10000 is subtracted from masked scores",
         story="A large number is taken off instead of the score being replaced. At ordinary scores the probability "
-        "underflows to exactly 0 and every check of one run is content. A hidden score that is larger still, or "
-        "a row in which everything is hidden, gets past it.",
+        "underflows to exactly 0, and no tensor differs. A hidden score that is larger still gets past it, and so "
+        "does a row in which everything is hidden.",
         section="3.2.3",
         place="attention.masked_softmax",
         right="visible = scores.masked_fill(~allowed, -math.inf)",
@@ -109,8 +111,9 @@ FAULTS = (
         name="causal_missing",
         group="masks",
         title="No causal mask in the decoder",
-        story="Encoder and decoder get the same kind of mask, the one for padding. The loss falls lower and sooner "
-        "than it should, since the answer can be read off the input. What the model writes by itself is worthless.",
+        story="Encoder and decoder get the same mask, the one for padding. The loss falls sooner than it should, "
+        "since the answer can be read off the input: the next token is given and found. What the model writes by "
+        "itself is wrong.",
         section="3.2.3",
         place="model.Transformer.decode",
         right='self.allowed("decoder_self", tgt.shape[1], tgt)',
@@ -121,8 +124,9 @@ FAULTS = (
         name="causal_sees_next",
         group="masks",
         title="The causal mask lets each position see the next",
-        story="The triangle starts one diagonal too high. The picture of the mask looks right at a glance. The next "
-        "token is the one that is asked for, so the loss falls as it does without any mask, and free writing fails.",
+        story="The triangle starts one diagonal too high, and its picture looks right at a glance. The next token is "
+        "the one that is asked for, so the loss falls as fast as without any mask, and what the model writes by "
+        "itself is wrong.",
         section="3.2.3",
         place="masks.causal",
         right="return key <= query",
@@ -133,8 +137,8 @@ FAULTS = (
         name="causal_hides_itself",
         group="masks",
         title="The causal mask hides each position from itself",
-        story="The triangle starts one diagonal too low. No future is seen, so every test for leaks passes, and the "
-        "model still learns through its residual connections. The first position sees no key at all.",
+        story="The triangle starts one diagonal too low. No future is seen, so no test for leaks finds anything, and "
+        "through the residual connections the model still learns. The first position sees no key at all.",
         section="3.2.3",
         place="masks.causal",
         right="return key <= query",
@@ -158,8 +162,9 @@ FAULTS = (
         name="causal_on_cross",
         group="masks",
         title="Attention to the source has a causal mask",
-        story="One mask is used for both attentions of the decoder. Nothing is hidden too little, so no leak is found. "
-        "The first target positions cannot see the end of the source, which they may and often must.",
+        story="One mask is used for both attentions of the decoder. Nothing is hidden too little, so no leak is "
+        "found. The first target positions cannot see the end of the source, which they may: reversing a word is "
+        "learned slowly and in part.",
         section="3.2.3",
         place="model.Transformer.decode",
         right='self.allowed("cross", tgt.shape[1], src)',
@@ -170,9 +175,9 @@ FAULTS = (
         name="padding_ignored",
         group="masks",
         title="The padding mask looks for another id",
-        story="The mask hides the id -1, and the padding is 0. It has the right shape and hides nothing, and the "
-        "ledger shows a mask that is True everywhere. Padding gets attention like any token, so that a sentence "
-        "means something else beside a longer one.",
+        story="The mask hides the id -1, and the padding is 0. It has the right shape and hides nothing; the ledger "
+        "shows a mask that is True everywhere. The model learns in spite of it, but a sentence means something else "
+        "beside a longer one.",
         section="3.2.3",
         place="masks.padding",
         right="(tokens != pad_id)",
@@ -183,9 +188,9 @@ FAULTS = (
         name="cross_padding_ignored",
         group="masks",
         title="Attention to the source forgets the padding mask",
-        story="The mask of the source is given to the encoder and not once more to the decoder. A memory of padding "
-        "has no meaning but it has numbers, and the target attends to them. In a batch of equally long sentences "
-        "nothing can be seen.",
+        story="The mask of the source is given to the encoder and not once more to the decoder. What stands at "
+        "padding in the memory has no meaning, but it has numbers, and the target attends to them. In a batch of "
+        "equally long sentences nothing can be seen.",
         section="3.2.3",
         place="layers.DecoderLayer.forward",
         right="self.cross_attention(x, memory, memory_allowed)",

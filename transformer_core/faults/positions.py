@@ -7,8 +7,8 @@ FAULTS = (
         name="embedding_not_scaled",
         group="positions",
         title="The embedding is not multiplied with √d_model",
-        story="The switch for the factor is asked the wrong way round. Shapes are right and the model learns. The "
-        "embedding is √d_model times too small, so the positions, which are not scaled, drown it.",
+        story="The switch for the factor is asked the wrong way round. Shapes are right, and a small model learns "
+        "just as well. The embedding is √d_model times too small beside the positions, which are added as they are.",
         section="3.4",
         place="model.Transformer.embed",
         right="if self.config.scale_embedding:",
@@ -32,13 +32,13 @@ FAULTS = (
         name="positions_on_batch_axis",
         group="positions",
         title="Positions are added along the batch",
-        story="Code for tensors of n B D meets tensors of B n D, and the table is added along the first axis. It "
-        "broadcasts without an error. Every token of a sentence gets the same vector, and a sentence means something "
-        "else in the next row of the batch.",
+        story="Code for tensors of n B D meets tensors of B n D, and a row is added for each sentence instead of each "
+        "place. It broadcasts without an error, and the loss falls part of the way. Every token of a sentence gets "
+        "the same vector, and a sentence means something else in the next row of the batch.",
         section="3.5",
         place="positions.Positions.forward",
         right="return x + positions",
-        wrong="return x + self.weight[: len(x), None]",
+        wrong="return x + sinusoidal(x.shape[0], x.shape[2]).to(x)[:, None]",
         breaks=frozenset(("positions",)),
     ),
     Fault(
