@@ -3,6 +3,7 @@
 from transformer_core.parity.comparison import NOTES, Comparison, Difference
 from transformer_core.parity.kit import Reading
 from transformer_core.parity.reading import ROWS, reading_table
+from transformer_core.parity.sdpa import compare_attention
 from transformer_core.parity.speed import SpeedRow, attention_speed, present_devices
 from transformer_core.parity.sweep import WHAT, SweepPoint, sweep
 from transformer_core.parity.tensors import LIMITS, compare, stir
@@ -21,6 +22,7 @@ __all__ = [
     "SweepPoint",
     "attention_speed",
     "compare",
+    "compare_attention",
     "load_from_torch",
     "names",
     "present_devices",

@@ -1,7 +1,7 @@
 """What a comparison of two computations says: a number for every tensor, and what to know before reading it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,13 +71,23 @@ class Comparison:
 
     @property
     def worst(self) -> float:
-        """The largest difference of any tensor or gradient; NaN counts as infinite."""
-        errors = [each.max_abs for each in (*self.forward, *self.backward)]
-        return math.inf if any(map(math.isnan, errors)) else max(errors, default=0.0)
+        """The largest difference of any tensor; NaN counts as infinite."""
+        return worst(self.forward)
+
+    @property
+    def worst_gradient(self) -> float:
+        """The largest difference of any gradient; NaN counts as infinite."""
+        return worst(self.backward)
 
     def to_row(self) -> dict[str, Any]:
         """Plain data that JSON can hold."""
         return plain(self) | {"passed": self.passed, "first_gradient": self.first_gradient}
+
+
+def worst(differences: Iterable[Difference]) -> float:
+    """The largest difference of all; NaN counts as infinite."""
+    errors = [each.max_abs for each in differences]
+    return math.inf if any(map(math.isnan, errors)) else max(errors, default=0.0)
 
 
 def difference(ours: Tensor, theirs: Tensor, apart: Tensor | None, key: str, limit: float) -> Difference:

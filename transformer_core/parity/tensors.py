@@ -27,6 +27,7 @@ class _Own:
     failure: str | None = None
 
 
+@torch.enable_grad()
 def compare(
     model: nn.Module,
     batch: Batch,
@@ -62,9 +63,9 @@ def compare(
         failure = failure or first_line(error)
     blind = _blind_rows(ours, moved)
     apart = _apart(ours, moved, blind)
-    entries = {entry.key: entry for entry in own.ledger}
+    entries = {entry.key: entry for entry in reversed(own.ledger.entries)}  # of a layer used twice, its first turn
     forward = [difference(entry.value, found[key].detach(), _where(entry, apart), key, bound)
-               for key, entry in entries.items() if key in found]  # fmt: skip
+               for key, entry in reversed(entries.items()) if key in found]  # fmt: skip
     if own.loss is not None and "loss" in found:
         forward.append(difference(own.loss.detach(), found["loss"].detach(), None, "loss", bound))
     gradients: list[Difference] = []
@@ -126,7 +127,7 @@ def copies(model: Any, batch: Batch, dtype: torch.dtype | None, training: bool) 
 
 def _run_ours(ours: Any, batch: Batch) -> _Own:
     own = _Own()
-    with torch.enable_grad(), trace(ours) as own.ledger:
+    with trace(ours) as own.ledger:
         try:
             own.loss = loss_of(ours.config, batch, ours(batch.src, batch.tgt))
         except torch.OutOfMemoryError:
