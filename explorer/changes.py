@@ -131,7 +131,7 @@ def apply(asked: Asked) -> Change:
     """A remedy was chosen: the controls as they stand with these changes."""
     before = asked.held()
     changes = asked.data.get("changes") if isinstance(asked.data, Mapping) else None
-    allowed = (set(asked.named()) | {"fault"}) - {"preset"}
+    allowed = (set(asked.named()) | {"fault", "selected", "sample", "head"}) - {"preset"}
     if not isinstance(changes, Mapping) or not changes or not set(changes) <= allowed:
         raise Refusal("not_changes")
     return shown(asked, before.cleaned(asked.named() | dict(changes), asked.limits), controls=True)
@@ -203,6 +203,14 @@ def probe(asked: Asked) -> Change:
     live = asked.live or _run(session, None, asked.trained, asked.limits)
     live = running.checked_further(live, level, turn)
     return Change(session, live, frame(session, live, trained=asked.trained))
+
+
+@guarded
+def pick(asked: Asked) -> Change:
+    """Another fault is looked at in Break it, or a game begins or ends: the address follows, nothing is run."""
+    data = asked.data if isinstance(asked.data, Mapping) else {}
+    cleaned = {name: BY_NAME[name].clean(data[name], asked.limits) for name in ("picked", "game") if name in data}
+    return Change(asked.held().change(**cleaned))
 
 
 @guarded

@@ -166,7 +166,7 @@ def _open_choices(name: str) -> tuple[str, ...]:
         return tuple(preset_names())
     from transformer_core import faults, tasks  # the registries are read late: this table is imported by everything
 
-    return (NO_FAULT, *faults.FAULTS) if name == "fault" else tuple(tasks.TASKS)
+    return (NO_FAULT, *faults.FAULTS) if name in ("fault", "picked") else tuple(tasks.TASKS)
 
 
 FIELDS: tuple[Field, ...] = (
@@ -201,10 +201,12 @@ FIELDS: tuple[Field, ...] = (
     Field("weights", "run", "choice", choices=("fresh", "trained")),
     Field("fault", "run", "choice"),
     Field("lang", "view", "choice", choices=words.LANGUAGES),
-    Field("tab", "view", "choice", choices=("explore", "train")),
+    Field("tab", "view", "choice", choices=("explore", "train", "break")),
     Field("selected", "view", "key"),
     Field("sample", "view", "int", 0, 10_000),
     Field("head", "view", "int", 0, 10_000),
+    Field("picked", "view", "choice"),
+    Field("game", "view", "int", 0, 2**31 - 1),
     Field("task", "train", "choice"),
     Field("recipe", "train", "choice", choices=("task", "mine")),
     Field("steps", "train", "int", 1, "max_training_steps"),

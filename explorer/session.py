@@ -71,6 +71,8 @@ class Session:
     selected: str = ""
     sample: int = 0
     head: int = 0
+    picked: str = NO_FAULT
+    game: int = 0
     task: str = "copy"
     recipe: str = "task"
     steps: int = 600

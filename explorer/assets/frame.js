@@ -151,10 +151,10 @@ TL.frame = (() => {
   // The first Tab stop: past the sidebar to what the tab is about.
   function addSkip() {
     const word = (name, only) => el("span", { class: `tl-${only}-only`, data: { tlWord: name } });
-    const link = el("a", { class: "tl-skip", href: "#tl-tabs" }, word("frame.skip", "explore"), word("frame.skip_train", "train"));
+    const link = el("a", { class: "tl-skip", href: "#tl-tabs" }, word("frame.skip", "explore"), word("frame.skip_train", "train"), word("frame.skip_break", "break"));
     link.addEventListener("click", (event) => {
       event.preventDefault(); // the address is ours
-      const goals = { explore: '.tl-x-rows tr[tabindex="0"]', train: ".tl-tr-transport button:not([disabled])" };
+      const goals = { explore: '.tl-x-rows tr[tabindex="0"]', train: ".tl-tr-transport button:not([disabled])", break: '.tl-break [tabindex="0"]' };
       (document.querySelector(goals[TL.tab()]) || tabButtons()[0])?.focus();
     });
     document.querySelector(".gradio-container").prepend(link);
@@ -349,6 +349,7 @@ TL.frame = (() => {
     render(next);
     writeAddress();
     document.body.dataset.ready = "yes";
+    TL.emit("query", payload.query);
   }
 
   function mount(element, sent, watch, fire) {
@@ -367,7 +368,7 @@ TL.frame = (() => {
     document.addEventListener("keydown", onKey);
     TL.translate();
     watch("value", () => receive(props.value));
-    watch("address", () => { if (payload && props.address) { payload.query = props.address; writeAddress(); } });
+    watch("address", () => { if (payload && props.address) { payload.query = props.address; writeAddress(); TL.emit("query", payload.query); } });
     if (props.value) receive(props.value);
   }
 
@@ -379,5 +380,7 @@ TL.frame = (() => {
     TL.translate(element);
   }
 
-  return { mount, mountSide, looking, hint, setTab, openSide, address };
+  const query = () => payload?.query || {}; // what differs from the defaults, as the address has it
+
+  return { mount, mountSide, looking, hint, setTab, openSide, address, query };
 })();

@@ -19,15 +19,16 @@ from explorer.guard import Guard
 from explorer.limits import Limits
 from explorer.payload import explore_payload
 from explorer.session import Session
-from explorer.views import explore, sidebar, train
+from explorer.views import break_it, explore, sidebar, train
 from explorer.words import LANGUAGES, section, text
 
 STATE_SECONDS = 1800  # what a tab holds is freed half an hour after its last change
 # Values arrive as they were sent: gradio's own checks differ from control to control, say nothing readable, and cost a
 # thread switch each. Session.cleaned checks every one.
 QUIET: dict[str, Any] = {"queue": False, "preprocess": False, "show_progress": "hidden", "api_visibility": "private"}
-WORDS_OF_SCRIPTS = ("frame", "sidebar", "train")
-TABS = ("explore", "train")
+WORDS_OF_SCRIPTS = ("frame", "sidebar", "train", "break")
+TABS = ("explore", "train", "break")
+SCRIPTS = {"explore": explore.SCRIPTS, "train": train.SCRIPTS, "break": break_it.SCRIPTS}
 TITLE = "Transformer Ledger"
 
 
@@ -43,6 +44,7 @@ class Page:
     tab_items: tuple[gr.Tab, ...]
     explore: explore.ExploreView
     train: train.TrainView
+    broken: break_it.BreakView
 
     @property
     def run_outputs(self) -> list[Any]:
@@ -150,6 +152,7 @@ def build() -> gr.Blocks:
         with gr.Sidebar(width=216, elem_id="tl-side", open=True):
             side = sidebar.build(limits, first)
             train_side = train.build_sidebar(first, limits)
+            break_it.build_sidebar()
             foot = sidebar.build_foot()
         frame = gr.HTML(
             value=None,
@@ -164,8 +167,11 @@ def build() -> gr.Blocks:
                 explore_view = explore.build()
             with gr.Tab(text("en", "frame.tab_train"), id="train", elem_id="tl-tab-train") as train_tab:
                 train_view = train.build_tab(train_side, states[0], states[2])
+            with gr.Tab(text("en", "frame.tab_break"), id="break", elem_id="tl-tab-break") as break_tab:
+                break_view = break_it.build_tab(states[0])
         hint = gr.Textbox(visible="hidden", label="hint")
-        page = Page(states, frame, side, train_side, tabs, (explore_tab, train_tab), explore_view, train_view)
+        items = (explore_tab, train_tab, break_tab)
+        page = Page(states, frame, side, train_side, tabs, items, explore_view, train_view, break_view)
         _wire(page, blocks, foot, hint)
         blocks.unload(TabClosed(blocks, [state._id for state in states]))
         api.add()
@@ -195,6 +201,7 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
     wires: Sequence[tuple[Callable[..., Any], Handler]] = (
         (page.side.controls["preset"].input, changes.choose_preset),
         (page.frame.apply, changes.apply),
+        (page.broken.html.apply, changes.apply),
         (foot.reset, changes.reset),
     )
     for event, handler in wires:
@@ -206,6 +213,7 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
     # Through the queue: a level of checks may take seconds, and its answer must not hold up a connection.
     slow = {**QUIET, "queue": True, "trigger_mode": "multiple", "concurrency_limit": 2}
     page.explore.html.probe(served(changes.probe, page.probe_updates), [*page.states], page.run_outputs[:4], **slow)
+    page.broken.html.pick(served(changes.pick, remembered), [*page.states], [page.states[0], page.frame], **latest)
     gr.on(
         [field.change for field in page.train_side.fields.values()], served(changes.remember_training, remembered),
         [*page.states, *(page.train_side.fields[name] for name in TRAINING)], [page.states[0], page.frame], **latest,
@@ -280,7 +288,7 @@ def launch_options() -> dict[str, Any]:
         "server_name": os.environ.get("GRADIO_SERVER_NAME", everywhere),
         "theme": theme.build(),
         "css": theme.css(),
-        "head": theme.head(words_of_scripts, {"explore": explore.SCRIPTS, "train": train.SCRIPTS}),
+        "head": theme.head(words_of_scripts, SCRIPTS),
         "footer_links": [],
         "max_threads": 100,
         "ssr_mode": False,
