@@ -14,9 +14,10 @@ from explorer.live import Live
 from explorer.picture import layer_maps, vocabulary
 from transformer_core import formulas, masks
 from transformer_core.ledger import Entry, summary
+from transformer_core.rules import condition
 
 REASONS = ("padding", "causal", "window", "prefix", "block", "strided", "custom")
-"""Why a pair is masked: bit i of a cell's byte stands for the i-th rule."""
+"""Why a pair is masked: bit i of a cell's byte stands for the i-th rule, and custom for every other."""
 MASKED = 128
 """The bit that says that the recorded mask hides the pair, whatever the reason."""
 TOP = 5
@@ -200,7 +201,15 @@ def tensor_payload(
     if seen.attends:
         allowed_here = value if seen.kind == "mask" else visible
         sentences = range(value.shape[0]) if facts["whole"] else [sample]
-        facts["why"] = figures.packed(torch.stack([_why(live, entry, allowed_here, each) for each in sentences]))
+        facts["why"] = figures.packed(
+            torch.stack(
+                [
+                    _why(live, entry, allowed_here, each, one)
+                    for each in sentences
+                    for one in _heads(live, entry, facts["whole"], head)
+                ]
+            )
+        )
     if seen.columns == "V":
         facts["top"] = _top(live, value, sample)
     return facts
@@ -234,9 +243,22 @@ def _numbers(value: Tensor, seen: figures.Look, visible: Tensor | None, sample: 
     return facts
 
 
-def _why(live: Live, entry: Entry, visible: Tensor | None, sample: int) -> Tensor:
-    """For each pair of query and key of one sentence: the rules that hide it as bits, MASKED as the ledger has it."""
-    sentence = None if visible is None else visible.expand(entry.shape)[sample, 0].cpu()
+def _heads(live: Live, entry: Entry, whole: bool, head: int) -> list[int]:
+    """The heads whose reasons are told: one stands for all, unless a condition of the rules tells heads apart."""
+    rules = getattr(live.model.masks, _attention(entry))
+    if not any(rule.startswith("where:") and "h" in condition(rule).needs for rule in rules):
+        return [0]
+    return list(range(entry.shape[1])) if whole else [head]
+
+
+def _attention(entry: Entry) -> str:
+    """The name that the settings have for the attention of this entry."""
+    return "cross" if entry.path.endswith("cross_attention") else f"{entry.path.partition('.')[0]}_self"
+
+
+def _why(live: Live, entry: Entry, visible: Tensor | None, sample: int, head: int) -> Tensor:
+    """For each pair of query and key of one head: the rules that hide it as bits, MASKED as the ledger has it."""
+    sentence = None if visible is None else visible.expand(entry.shape)[sample, head].cpu()
     rows, columns = entry.shape[-2:]
     bits = torch.zeros(rows, columns, dtype=torch.uint8)
     if max(rows, columns) > figures.MAX_SIDE:
@@ -244,14 +266,14 @@ def _why(live: Live, entry: Entry, visible: Tensor | None, sample: int) -> Tenso
             bits = torch.zeros_like(bits).masked_fill(~sentence, MASKED)
         counted = figures.block_means(bits.float(), figures.MAX_SIDE)[0]
         return (counted >= MASKED).to(torch.uint8) * MASKED
-    for number, hidden in _hidden_by(live, entry, sample).items():
+    for number, hidden in _hidden_by(live, entry, sample, head).items():
         bits |= hidden.to(torch.uint8) << number
     return bits if sentence is None else bits | (~sentence).to(torch.uint8) * MASKED
 
 
-def _hidden_by(live: Live, entry: Entry, sample: int) -> dict[int, Tensor]:
-    """The pairs that each rule of this attention hides in this sentence. Causal behind a prefix is the prefix."""
-    attention = "cross" if entry.path.endswith("cross_attention") else f"{entry.path.partition('.')[0]}_self"
+def _hidden_by(live: Live, entry: Entry, sample: int, head: int) -> dict[int, Tensor]:
+    """The pairs that each rule of this attention hides in this head. Causal behind a prefix is the prefix."""
+    attention = _attention(entry)
     keys = live.batch.tgt if attention == "decoder_self" else live.batch.src
     assert keys is not None
     rules = getattr(live.model.masks, attention)
@@ -263,13 +285,17 @@ def _hidden_by(live: Live, entry: Entry, sample: int) -> dict[int, Tensor]:
         alone = masks.compose(
             (rule,),
             entry.shape[-2],
-            keys[sample : sample + 1],
+            keys,
             pad_id=live.model.config.pad_id,
             two_sided=attention != "decoder_self",
             custom=getattr(live.model.masks, f"{attention}_custom"),
+            cross=attention == "cross",
+            n_heads=live.model.config.n_heads,
         )
         assert alone is not None
-        found[REASONS.index(name)] = ~alone.expand(1, 1, *entry.shape[-2:])[0, 0]
+        hidden = ~alone.expand(len(keys), live.model.config.n_heads, *entry.shape[-2:])[sample, head]
+        bit = REASONS.index(name if name in REASONS else "custom")
+        found[bit] = found[bit] | hidden if bit in found else hidden
     return found
 
 

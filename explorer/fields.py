@@ -17,6 +17,7 @@ from explorer.refusals import Refusal
 from transformer_core.config import RULES, parse_rule
 from transformer_core.errors import ConfigError, nearest, show
 from transformer_core.presets import preset_names
+from transformer_core.rules import split_rules
 
 ATTENTIONS = ("encoder_self", "decoder_self", "cross")
 NO_FAULT = "none"
@@ -62,7 +63,7 @@ class Field:
                 raise Refusal("not_whole" if self.kind == "int" else "not_number", self.name, given=show(clip(given)))
             return self.clean(int(given) if self.kind == "int" else float(given), limits)
         if self.kind == "rules":
-            return self.clean([] if given == "none" else given[:400].split(","), limits)
+            return self.clean([] if given == "none" else split_rules(given[:400]), limits)
         return self.clean(given, limits)
 
     def format(self, value: Any) -> str:
@@ -145,7 +146,7 @@ class Field:
             name, size = parse_rule(rule, self.name)
             if name == "custom":
                 raise Refusal("custom_missing", self.name)
-            if size is not None and size > limits.max_length:
+            if size is not None and name != "random" and size > limits.max_length:  # random's is in per cent
                 raise Refusal("rule_too_wide", self.name, given=show(rule), high=limits.max_length)
         return tuple(value)
 

@@ -282,8 +282,8 @@ def test_rules_with_a_size(rule: str) -> None:
 def test_an_unknown_rule_is_refused_with_the_nearest_one() -> None:
     error = refused(MaskConfig, decoder_self=["padding", "casual"])
     assert str(error) == (
-        'decoder_self names the mask rule "casual"; it can be padding, causal, window:3, prefix:3, block:3, strided:3 '
-        "or custom. The nearest is causal."
+        'decoder_self names the mask rule "casual"; it can be padding, causal, window:3, prefix:3, block:3, strided:3, '
+        "random:30, documents, where:q - k < 3 or custom. The nearest is causal."
     )
     assert error.choices == [{"decoder_self": ("padding", "causal")}]
     assert MaskConfig(**error.choices[0]).decoder_self == ("padding", "causal")

@@ -175,11 +175,12 @@ class MaskConfig(Checked):
     cross_custom: tuple[tuple[bool, ...], ...] | None = optional(check_matrix, "list")
 
     def together(self) -> None:
-        """The rule "custom" and its matrix come together or not at all; a prefix is for self-attention."""
+        """The rule "custom" and its matrix come together or not at all; some rules are for self-attention."""
         for rule in self.cross:
-            if rule.startswith("prefix"):
+            name = rule.partition(":")[0]
+            if name in ("prefix", "documents"):
                 kept = tuple(other for other in self.cross if other != rule)
-                raise ConfigError("prefix_cross", field="cross", given=rule, choices=[{"cross": kept}])
+                raise ConfigError(f"{name}_cross", field="cross", given=rule, choices=[{"cross": kept}])
         for field in ("encoder_self", "decoder_self", "cross"):
             named, matrix = "custom" in getattr(self, field), getattr(self, f"{field}_custom")
             if named != (matrix is not None):

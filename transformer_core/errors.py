@@ -47,11 +47,40 @@ MESSAGES: Mapping[str, str] = {
     "rule_takes_none": "the mask rule {given} in {field} takes no size; write {nearest}.",
     "rule_size": "the mask rule {given} in {field} needs a whole size between {low} and {high}. "
     "The nearest is {nearest}.",
+    "rule_needs_condition": "the mask rule {given} in {field} needs a condition behind the colon, as in {nearest}.",
+    "documents_cross": "cross names the mask rule {given}; documents are for self-attention, where queries and "
+    "keys are one sequence.",
     "prefix_cross": "cross names the mask rule {given}; a prefix is for self-attention, where queries and keys are one "
     "sequence.",
     "rule_twice": "{field} names the mask rule {given} twice; once is enough.",
     "custom_missing": '{field} names "custom", but {field}_custom holds no matrix of true and false.',
     "custom_unused": '{field}_custom holds a matrix, but {field} does not name "custom".',
+    # the condition of a mask rule
+    "condition_empty": "the condition in {field} is empty; write one, as in {example}.",
+    "condition_long": "the condition in {field} is {given} characters long; at most {high} fit.",
+    "condition_deep": "the condition {given} in {field} is nested more than {high} deep at column {column}; "
+    "write it with fewer brackets.",
+    "condition_broken": "the condition {given} in {field} cannot be read at column {column}: {reason}.",
+    "condition_sign": "the condition in {field} has {given} at column {column}, which means nothing here; "
+    "write {instead}.",
+    "condition_stranger": "the condition in {field} has {given} at column {column}; it is made of {parts}, and of "
+    "nothing else.",
+    "condition_name": "the condition in {field} names {given} at column {column}; it can be {allowed}. "
+    "The nearest is {instead}.",
+    "condition_function": "the condition in {field} calls {given} at column {column}; it can be {allowed}. "
+    "The nearest is {instead}.",
+    "condition_arguments": "the condition in {field} has {given} at column {column}; {function} takes {wanted} "
+    "between its brackets, got {count}.",
+    "condition_node": "the condition in {field} has {given} at column {column}; it is made of {parts}, and of nothing "
+    "else.",
+    "condition_number": "the condition in {field} has the number {given} at column {column}, where something that "
+    "holds or not is wanted; compare it, as in {instead}.",
+    "condition_no_number": "the condition in {field} has {given} at column {column}, where a number is wanted.",
+    "condition_high": "the condition in {field} has the number {given} at column {column}; at most {high} fits.",
+    "condition_large": "the condition in {field} has {given} at column {column}, which can grow beyond what 64 bits "
+    "hold; multiply less.",
+    "condition_zero": "the condition {given} in {field} divides by 0, first at {place}; ask before, "
+    "as in k > 0 and q % k == 0.",
     # tokens against the model
     "id_outside": "{field} row {row}, position {column} holds the id {given}, but {limit} is {size}: "
     "ids go from 0 to {high}.",

@@ -13,7 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer_core.config import parse_rule
+from transformer_core.config import END, MaskConfig, parse_rule
+from transformer_core.predicates import Predicate
+from transformer_core.rules import condition
 
 
 def padding(tokens: Int[Tensor, "B n"], pad_id: int) -> Bool[Tensor, "B 1 1 n"]:
@@ -99,6 +101,61 @@ def strided(q_len: int, k_len: int, width: int) -> Bool[Tensor, "q k"]:
     return (query - key).remainder(width) == 0
 
 
+def random(q_len: int, k_len: int, percent: int, diagonal: bool = True) -> Bool[Tensor, "q k"]:
+    """allowed[i, j] = number(i, j) < percent, with a number from 0 to 99 that looks drawn and is the same every time.
+
+    It depends on i and j only, mixed as hash functions do it: a longer sequence keeps the pairs of a shorter one, and
+    every device has the same. With ``diagonal`` each query sees at least itself.
+
+    >>> random(4, 4, 30).int().tolist()
+    [[1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1]]
+
+    Raises:
+        ValueError: ``percent`` is not from 1 to 99, or a length is below 1.
+    """
+    if not 1 <= percent <= 99:
+        raise ValueError(f"random must be from 1 to 99 per cent, got {percent}")
+    query, key = _places(q_len, k_len)
+    number = (query * 0x9E3779B1 + key * 0x85EBCA77) & 0xFFFFFFFF
+    for _ in range(2):
+        number = ((number ^ (number >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    drawn = (number ^ (number >> 16)).remainder(100) < percent
+    return drawn | (query == key) if diagonal else drawn
+
+
+def documents(tokens: Int[Tensor, "B n"], end_id: int) -> Bool[Tensor, "B 1 n n"]:
+    """allowed[b, 0, i, j] = i and j are of one document; each ``end_id`` is the last token of its own.
+
+    >>> documents(torch.tensor([[5, 2, 6, 7]]), end_id=2)[0, 0].int().tolist()
+    [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+    """
+    ends = (tokens == end_id).long()
+    document = ends.cumsum(dim=-1) - ends
+    return document[:, None, :, None] == document[:, None, None, :]
+
+
+def where(predicate: Predicate, q_len: int, k_len: int, batch: int = 1, n_heads: int | None = None) -> Tensor:
+    """allowed[b, h, i, j] = the predicate of q = i and k = j, both counted from 0; as few axes as it needs.
+
+    When queries and keys differ in number, q + n_k - n_q is the place at which the other rules see a query.
+
+    >>> from transformer_core.predicates import parse
+    >>> where(parse("k <= q + n_k - n_q"), 2, 5).int().tolist()
+    [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
+
+    Raises:
+        ConfigError: it divides by 0.
+        ValueError: it names h, and nobody says how many heads there are; or a length is below 1.
+    """
+    _places(q_len, k_len)
+    if "h" in predicate.needs and n_heads is None:
+        raise ValueError(f"where:{predicate.text} needs the number of heads")
+    q, k = torch.arange(q_len)[:, None], torch.arange(k_len)[None, :]
+    b = torch.arange(batch)[:, None, None, None] if "b" in predicate.needs else None
+    h = torch.arange(n_heads or 1)[None, :, None, None] if "h" in predicate.needs else None
+    return predicate(q, k, b=b, h=h, n_q=q_len, n_k=k_len)
+
+
 def compose(
     rules: Sequence[str],
     q_len: int,
@@ -107,25 +164,29 @@ def compose(
     pad_id: int = 0,
     two_sided: bool = False,
     custom: Sequence[Sequence[bool]] | None = None,
+    cross: bool = False,
+    n_heads: int | None = None,
 ) -> Bool[Tensor, "..."] | None:
     """All rules of one attention joined with ``&``; None when there is no rule, so that every key is seen.
 
     ``keys`` are the tokens that are attended to. A prefix and causal are one rule, "causal behind the prefix", and
     are joined before anything else: as two rules, causal would hide the prefix again. ``two_sided`` reads a window
-    as a distance in both directions, for attention that is not causal.
+    as a distance in both directions, for attention that is not causal. In ``cross`` attention, query i and key i are
+    two tokens, and no diagonal stays open. ``n_heads`` is needed by conditions that differ between heads.
 
     >>> compose(["padding", "causal"], 3, torch.tensor([[7, 8, 0]])).int().tolist()
     [[[[1, 0, 0], [1, 1, 0], [1, 1, 0]]]]
 
     Raises:
-        ValueError: a rule does not fit the lengths, or ``custom`` is not a matrix of queries by keys.
+        ValueError: a rule does not fit the lengths, ``custom`` is not a matrix of queries by keys, or a condition
+            cannot be computed.
     """
     k_len = keys.shape[1]
     parsed = [(name, size or 0) for name, size in map(parse_rule, rules)]
     has_prefix = any(name == "prefix" for name, _ in parsed)
     allowed: Tensor | None = None
     with keys.device:  # where the masks are made; on "meta" they are shapes that take no memory
-        for name, size in parsed:
+        for rule, (name, size) in zip(rules, parsed, strict=True):
             if name == "padding":
                 mask = padding(keys, pad_id)
             elif name == "causal":
@@ -142,10 +203,35 @@ def compose(
                 mask = block(q_len, k_len, size)
             elif name == "strided":
                 mask = strided(q_len, k_len, size)
+            elif name == "random":
+                mask = random(q_len, k_len, size, diagonal=not cross)
+            elif name == "documents":
+                if q_len != k_len:
+                    raise ValueError(f"documents is for self-attention; here are {q_len} queries and {k_len} keys")
+                mask = documents(keys, END)
+            elif name == "where":
+                mask = where(condition(rule), q_len, k_len, keys.shape[0], n_heads)
             else:
                 mask = _custom(custom, q_len, k_len)
             allowed = mask if allowed is None else allowed & mask
     return allowed
+
+
+def for_attention(
+    masks: MaskConfig, attention: str, q_len: int, keys: Int[Tensor, "B k"], *, pad_id: int = 0, n_heads: int = 1
+) -> Bool[Tensor, "..."] | None:
+    """The mask of ``attention`` (encoder_self, decoder_self or cross) as the settings have it; None: all is seen.
+
+    >>> for_attention(MaskConfig(cross=["where:h == k"]), "cross", 1, torch.tensor([[5, 6]]), n_heads=2).int().tolist()
+    [[[[1, 0]], [[0, 1]]]]
+
+    Raises:
+        ValueError: as ``compose``.
+    """
+    return compose(
+        getattr(masks, attention), q_len, keys, pad_id=pad_id, two_sided=attention != "decoder_self",
+        custom=getattr(masks, f"{attention}_custom"), cross=attention == "cross", n_heads=n_heads,
+    )  # fmt: skip
 
 
 def empty_rows(allowed: Bool[Tensor, "*b q k"]) -> list[tuple[int, ...]]:

@@ -10,7 +10,7 @@ from transformer_core.checked import check_whole
 from transformer_core.config import MaskConfig, ModelConfig
 from transformer_core.layers import DecoderLayer, Dropout, EncoderLayer, Noise, make_norm
 from transformer_core.ledger import note
-from transformer_core.masks import compose
+from transformer_core.masks import for_attention
 from transformer_core.positions import LearnedPositions, SinusoidalPositions, make_positions
 
 
@@ -151,10 +151,7 @@ class Transformer(nn.Module):
 
     def allowed(self, attention: str, q_len: int, keys: Int[Tensor, "B k"]) -> Tensor | None:
         """Which keys the queries of ``attention`` (encoder_self, decoder_self or cross) may see; None: all."""
-        return compose(
-            getattr(self.masks, attention), q_len, keys, pad_id=self.config.pad_id,
-            two_sided=attention != "decoder_self", custom=getattr(self.masks, f"{attention}_custom"),
-        )  # fmt: skip
+        return for_attention(self.masks, attention, q_len, keys, pad_id=self.config.pad_id, n_heads=self.config.n_heads)
 
     def check_tokens(self, side: str, tokens: Tensor | None, vocab_size: int) -> Tensor:
         """The tokens themselves.

@@ -11,6 +11,7 @@ from transformer_core.batches import Batch, batch_sizes, make_batch
 from transformer_core.checked import Checked, check_text, text
 from transformer_core.config import DataConfig, MaskConfig, ModelConfig, TrainConfig
 from transformer_core.errors import ConfigError, nearest
+from transformer_core.rules import split_rules
 
 FOLDER = Path(__file__).resolve().parent.parent / "presets"
 FIRST = ("first_look", "sentences", "hand_computed", "shape_check", "minimal_encoder", "low_memory", "paper_base",
@@ -244,7 +245,7 @@ def _read(section: str, name: str, value: str) -> Any:
         if len(tables) > 1:
             raise ConfigError("toml_broken", field=name, given=f"{section}.{name}", reason="one value is wanted")
         return tables["value"]
-    return [rule for rule in value.split(",") if rule.strip()] if facts["kind"] == "rules" else value
+    return [rule for rule in split_rules(value) if rule.strip()] if facts["kind"] == "rules" else value
 
 
 def _number(value: str) -> int | float | str:

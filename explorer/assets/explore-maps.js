@@ -102,7 +102,8 @@ function slice(tensor, sample, head) {
     const heads = look.head ? shape[look.sample ? 1 : 0] : 1;
     at = ((look.sample ? sample : 0) * heads + (look.head ? head : 0)) * rows * columns;
   }
-  const whyAt = tensor.reasons && tensor.reasons.length > rows * columns ? sample * rows * columns : 0;
+  const perHead = tensor.reasons && tensor.whole && tensor.reasons.length === tensor.numbers.length;
+  const whyAt = perHead ? at : tensor.reasons && tensor.reasons.length > rows * columns ? sample * rows * columns : 0;
   return {
     rows, columns, kind: look.kind, limit: tensor.limit || 1, block: tensor.block || [1, 1], attends: tensor.look.attends,
     value: (i, j) => tensor.numbers[at + i * columns + j],

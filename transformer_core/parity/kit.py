@@ -103,7 +103,7 @@ class Kit:
 
     @cached_property
     def pairs(self) -> Tensor:
-        """The same at full shape, B 1 q k."""
+        """The same for every sentence, B 1 q k, or B H q k where heads differ."""
         rows, length = self.tokens.shape
         everything = torch.ones(rows, 1, length, length, dtype=torch.bool, device=self.tokens.device)
         return everything if self.allowed is None else self.allowed & everything
@@ -117,7 +117,7 @@ class Kit:
     @cached_property
     def judged(self) -> Tensor:
         """The real positions that see a key, B n."""
-        return self.real & self.pairs.any(dim=-1)[:, 0]
+        return self.real & self.pairs.any(dim=-1).all(dim=1)
 
     def heads(self) -> tuple[Tensor, Tensor, Tensor]:
         """q, k and v of the first attention."""

@@ -39,7 +39,7 @@ def visible(model: Any, batch: Batch, kind: str, rules: Collection[str]) -> Tens
     queries, keys = ends_of(batch, kind)
     return masks.compose(
         [*rules], queries.shape[1], keys, pad_id=model.config.pad_id, two_sided=kind != "decoder_self",
-        custom=getattr(model.masks, f"{kind}_custom"),
+        custom=getattr(model.masks, f"{kind}_custom"), cross=kind == "cross", n_heads=model.config.n_heads,
     )  # fmt: skip
 
 
@@ -50,7 +50,10 @@ def torch_masks(model: Any, batch: Batch, kind: str) -> tuple[Tensor | None, Ten
     """
     rules = getattr(model.masks, kind)
     seen = visible(model, batch, kind, [rule for rule in rules if rule != "padding"])
-    real = masks.padding(ends_of(batch, kind)[1], model.config.pad_id) if "padding" in rules else None
+    queries, keys = ends_of(batch, kind)
+    real = masks.padding(keys, model.config.pad_id) if "padding" in rules else None
+    if seen is not None and seen.dim() == 4:  # sentences or heads differ: written out for each of them
+        seen = seen.expand(len(keys), model.config.n_heads, queries.shape[1], keys.shape[1])
     return (
         None if seen is None else masks.to_attn_mask(seen),
         None if real is None else masks.to_key_padding_mask(real),
