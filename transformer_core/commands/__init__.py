@@ -6,12 +6,13 @@ prints to stdout and gives the exit status. Whatever it refuses, it raises as a 
 
 from types import ModuleType
 
-from transformer_core.commands import check, faults, ledger, presets, train
+from transformer_core.commands import check, compare, faults, ledger, presets, train
 
 __all__ = ["COMMANDS"]
 
 COMMANDS: dict[str, ModuleType] = {
     "check": check,
+    "compare": compare,
     "faults": faults,
     "ledger": ledger,
     "train": train,

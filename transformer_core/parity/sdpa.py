@@ -4,14 +4,13 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from transformer_core.batches import Batch
 from transformer_core.ledger import Ledger, trace
 from transformer_core.parity.comparison import Difference, difference
-from transformer_core.parity.tensors import LIMITS, copies, stir
-from transformer_core.parity.torch_run import ends_of, visible
+from transformer_core.parity.tensors import LIMITS, copies, pairs, stir
 
 
 def compare_attention(model: nn.Module, batch: Batch, *, stirred: float = 0.0) -> list[Difference]:
@@ -34,18 +33,10 @@ def compare_attention(model: nn.Module, batch: Batch, *, stirred: float = 0.0) -
 def _one(ours: Any, batch: Batch, ledger: Ledger, path: str) -> Difference:
     kind = "cross" if path.endswith("cross_attention") else f"{path.partition('.')[0]}_self"
     q, k, v, heads = (ledger[f"{path}/{name}"].value for name in ("q", "k", "v", "heads"))
-    pairs = _pairs(ours, batch, kind)
-    key, limit, sees = f"{path}/heads", LIMITS[torch.float64], pairs.any(dim=-1, keepdim=True)
-    if (q.shape[2], k.shape[2]) != pairs.shape[-2:]:  # a broken model that attends to something else
+    allowed = pairs(ours, batch, kind)
+    key, limit, sees = f"{path}/heads", LIMITS[torch.float64], allowed.any(dim=-1, keepdim=True)
+    if (q.shape[2], k.shape[2]) != allowed.shape[-2:]:  # a broken model that attends to something else
         return Difference(key, tuple(heads.shape), math.inf, math.inf, limit, False)
     scale = None if ours.config.scale_scores else 1.0
-    wanted = F.scaled_dot_product_attention(q, k, v, attn_mask=pairs, scale=scale)
+    wanted = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
     return difference(heads, wanted, ~sees, key, limit)
-
-
-def _pairs(ours: Any, batch: Batch, kind: str) -> Tensor:
-    """The visible pairs of one kind of attention at the shape B 1 q k."""
-    queries, keys = ends_of(batch, kind)
-    allowed = visible(ours, batch, kind, getattr(ours.masks, kind))
-    everything = torch.ones(len(keys), 1, queries.shape[1], keys.shape[1], dtype=torch.bool, device=keys.device)
-    return everything if allowed is None else allowed & everything

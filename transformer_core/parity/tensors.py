@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transformer_core import masks
 from transformer_core.batches import Batch
 from transformer_core.ledger import Entry, Ledger, trace
 from transformer_core.parity.comparison import Comparison, Difference, difference
@@ -137,17 +136,22 @@ def _run_ours(ours: Any, batch: Batch) -> _Own:
     return own
 
 
+def pairs(ours: Any, batch: Batch, kind: str) -> Tensor:
+    """What one kind of attention may see for every sentence: B 1 q k, or B H q k where heads differ."""
+    queries, keys = ends_of(batch, kind)
+    allowed = visible(ours, batch, kind, getattr(ours.masks, kind))
+    everything = torch.ones(len(keys), 1, queries.shape[1], keys.shape[1], dtype=torch.bool, device=keys.device)
+    return everything if allowed is None else allowed & everything
+
+
 def _blind_rows(ours: Any, batch: Batch) -> tuple[tuple[str, int, int], ...]:
-    """Every query that its masks leave without a key: kind of attention, sentence and position."""
+    """Every query that some head leaves without a key: kind of attention, sentence and position."""
     both = ours.config.has_encoder and ours.config.has_decoder
     present = {"encoder_self": ours.config.has_encoder, "decoder_self": ours.config.has_decoder, "cross": both}
     found = []
     for kind in (kind for kind, there in present.items() if there):
-        allowed = visible(ours, batch, kind, getattr(ours.masks, kind))
-        if allowed is not None:
-            queries, keys = ends_of(batch, kind)
-            full = allowed.expand(len(keys), 1, queries.shape[1], keys.shape[1])
-            found += [(kind, row, place) for row, _, place in masks.empty_rows(full)]
+        sees = pairs(ours, batch, kind).any(dim=-1).all(dim=1)
+        found += [(kind, row, place) for row, place in (~sees).nonzero().tolist()]
     return tuple(found)
 
 
