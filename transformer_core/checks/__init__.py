@@ -7,7 +7,19 @@ table in the order in which they run: structure first, since numbers in tensors 
 from collections.abc import Collection
 
 from transformer_core.batches import Batch
-from transformer_core.checks import attention_numbers, learning, numerics, reference, stream, structure
+from transformer_core.checks import (
+    answers,
+    attention_numbers,
+    behaviour,
+    extremes,
+    leaks,
+    learning,
+    numerics,
+    procedures,
+    reference,
+    stream,
+    structure,
+)
 from transformer_core.checks.subject import AnyTransformer, Subject
 from transformer_core.checks.table import ALL_LEVELS, NUMERICS, STRUCTURE, Check, CheckResult, Finding, check
 from transformer_core.ledger import Ledger
@@ -40,6 +52,22 @@ CHECKS: tuple[Check, ...] = (
     numerics.finite_loss,
     numerics.finite_gradients,
     numerics.gradients_arrive,
+    leaks.encoder_leak,
+    leaks.decoder_leak,
+    leaks.cross_leak,
+    behaviour.padding_length,
+    behaviour.batch_mates,
+    behaviour.token_order,
+    behaviour.repeated_token,
+    answers.step_by_step,
+    answers.repeatable,
+    extremes.empty_rows,
+    extremes.hidden_scores,
+    extremes.dtypes,
+    procedures.target_shift,
+    procedures.loss_padding,
+    procedures.fresh_gradients,
+    procedures.weights_before_dropout,
     learning.loss_falls,
     learning.one_batch,
     learning.own_words,
