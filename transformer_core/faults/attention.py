@@ -14,7 +14,7 @@ FAULTS = (
         place="attention.attend",
         right="weights = masked_softmax(scores, allowed, fill)",
         wrong="weights = scores.masked_fill(~visible_pairs(allowed, scores), -1e9).softmax(dim=-2)",
-        breaks=frozenset(("softmax", "masks", "future", "padding")),
+        breaks=frozenset(("softmax", "future")),
     ),
     Fault(
         name="softmax_over_heads",
@@ -27,7 +27,7 @@ FAULTS = (
         place="attention.attend",
         right="weights = masked_softmax(scores, allowed, fill)",
         wrong="weights = scores.masked_fill(~visible_pairs(allowed, scores), -1e9).softmax(dim=1)",
-        breaks=frozenset(("softmax", "masks", "future", "padding")),
+        breaks=frozenset(("softmax", "future", "padding")),
     ),
     Fault(
         name="no_scaling",
@@ -66,7 +66,7 @@ FAULTS = (
         place="attention.MultiHeadAttention.split",
         right="return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)",
         wrong="return x.reshape(x.shape[0], self.n_heads, x.shape[1], -1)",
-        breaks=frozenset(("heads", "masks", "future", "padding")),
+        breaks=frozenset(("heads", "future", "padding")),
     ),
     Fault(
         name="merge_without_transpose",
@@ -79,7 +79,7 @@ FAULTS = (
         place="attention.MultiHeadAttention.merge",
         right="return heads.transpose(1, 2).flatten(2)",
         wrong="return heads.reshape(heads.shape[0], heads.shape[2], -1)",
-        breaks=frozenset(("heads", "masks", "future", "padding")),
+        breaks=frozenset(("heads", "future", "padding")),
     ),
     Fault(
         name="heads_and_width_swapped",
@@ -92,7 +92,7 @@ FAULTS = (
         place="attention.MultiHeadAttention.split",
         right="(self.n_heads, -1)",
         wrong="(-1, self.n_heads)",
-        breaks=frozenset(("shapes", "heads", "scale")),
+        breaks=frozenset(("heads", "scale")),
     ),
     Fault(
         name="keys_from_query_matrix",

@@ -7,9 +7,9 @@ FAULTS = (
         name="shared_layer",
         group="layers",
         title="All layers of the encoder are one object",
-        story="A list times n holds the same layer n times. Every tensor has its shape, the layers give different "
-        "results, and the model learns. It has the parameters of a single layer, and each change to one is a change "
-        "to all.",
+        story="A list times n holds the same layer n times. Every tensor has its shape and the model learns. It has "
+        "the parameters of a single layer, each change to one is a change to all, and the ledger has the rows of the "
+        "first layer twice.",
         section="3.1",
         place="model.Encoder.__init__",
         right="nn.ModuleList(EncoderLayer(config, noise, fill) for _ in range(config.n_encoder_layers))",
@@ -105,7 +105,7 @@ FAULTS = (
         place="layers.DecoderLayer.forward",
         right="self.cross_attention(x, memory, memory_allowed)",
         wrong="self.cross_attention(x, x, allowed)",
-        breaks=frozenset(("source", "shapes", "gradients")),
+        breaks=frozenset(("source",)),
     ),
     Fault(
         name="memory_detached",
@@ -118,7 +118,7 @@ FAULTS = (
         place="model.Transformer.forward",
         right="memory = self.encode(src) if self.config.has_encoder else None",
         wrong="memory = self.encode(src).detach() if self.config.has_encoder else None",
-        breaks=frozenset(("gradients", "source", "training")),
+        breaks=frozenset(("gradients", "source")),
     ),
     Fault(
         name="output_softmax_over_positions",

@@ -14,7 +14,7 @@ FAULTS = (
         place="attention.masked_softmax",
         right="visible = scores.masked_fill(~allowed, -math.inf)",
         wrong="visible = scores.masked_fill(allowed, -math.inf)",
-        breaks=frozenset(("masks", "padding", "future", "softmax")),
+        breaks=frozenset(("masks", "future", "padding")),
     ),
     Fault(
         name="mask_on_query_axis",
@@ -40,7 +40,7 @@ FAULTS = (
         place="attention.attend",
         right="weights = masked_softmax(scores, allowed, fill)",
         wrong="weights = scores.softmax(dim=-1) * visible_pairs(allowed, scores)",
-        breaks=frozenset(("masks", "softmax", "future", "padding")),
+        breaks=frozenset(("softmax", "future", "padding")),
     ),
     Fault(
         name="mask_times_infinity",
@@ -53,7 +53,7 @@ FAULTS = (
         place="attention.masked_softmax",
         right="visible = scores.masked_fill(~allowed, -math.inf)",
         wrong="visible = scores + (~allowed) * -math.inf",
-        breaks=frozenset(("masks", "softmax", "loss", "gradients")),
+        breaks=frozenset(("softmax", "loss", "gradients")),
     ),
     Fault(
         name="fill_too_small",
@@ -66,7 +66,7 @@ FAULTS = (
         place="attention.masked_softmax",
         right="visible = scores.masked_fill(~allowed, -math.inf)",
         wrong="visible = scores.masked_fill(~allowed, 1e-9)",
-        breaks=frozenset(("masks", "padding", "future")),
+        breaks=frozenset(("future", "padding")),
     ),
     Fault(
         name="fill_overtaken",
@@ -92,7 +92,7 @@ FAULTS = (
         place="masks.padding",
         right="[:, None, None, :]",
         wrong="[:, None, :]",
-        breaks=frozenset(("shapes", "masks", "padding", "heads")),
+        breaks=frozenset(("masks", "padding")),
     ),
     Fault(
         name="empty_row_nan",
@@ -105,7 +105,7 @@ FAULTS = (
         place="attention.masked_softmax",
         right="exps.sum(dim=-1, keepdim=True).clamp(min=1.0)",
         wrong="exps.sum(dim=-1, keepdim=True)",
-        breaks=frozenset(("masks", "padding", "gradients")),
+        breaks=frozenset(("masks", "gradients")),
     ),
     Fault(
         name="causal_missing",
@@ -118,7 +118,7 @@ FAULTS = (
         place="model.Transformer.decode",
         right='self.allowed("decoder_self", tgt.shape[1], tgt)',
         wrong='self.allowed("encoder_self", tgt.shape[1], tgt)',
-        breaks=frozenset(("masks", "future")),
+        breaks=frozenset(("future",)),
     ),
     Fault(
         name="causal_sees_next",
@@ -131,7 +131,7 @@ FAULTS = (
         place="masks.causal",
         right="return key <= query",
         wrong="return key <= query + 1",
-        breaks=frozenset(("masks", "future")),
+        breaks=frozenset(("future",)),
     ),
     Fault(
         name="causal_hides_itself",
@@ -156,7 +156,7 @@ FAULTS = (
         place="model.Transformer.encode",
         right='self.allowed("encoder_self", src.shape[1], src)',
         wrong='self.allowed("decoder_self", src.shape[1], src)',
-        breaks=frozenset(("masks", "source")),
+        breaks=frozenset(("masks",)),
     ),
     Fault(
         name="causal_on_cross",
@@ -182,7 +182,7 @@ FAULTS = (
         place="masks.padding",
         right="(tokens != pad_id)",
         wrong="(tokens != -1)",
-        breaks=frozenset(("masks", "padding")),
+        breaks=frozenset(("padding",)),
     ),
     Fault(
         name="cross_padding_ignored",
@@ -195,6 +195,6 @@ FAULTS = (
         place="layers.DecoderLayer.forward",
         right="self.cross_attention(x, memory, memory_allowed)",
         wrong="self.cross_attention(x, memory)",
-        breaks=frozenset(("masks", "padding")),
+        breaks=frozenset(("padding",)),
     ),
 )

@@ -289,11 +289,12 @@ def changed_tensors(fault: Fault, preset: Preset, seed: int = 7) -> list[Changed
     Faults of training, decoding and gradients change none. A forward that stops gives the rows up to there, and those
     behind it as missing.
     """
-    right, wrong = (_traced(shop, preset, seed) for shop in (OWN, fault.shop))
-    values = {entry.key: entry.value for entry in right}
-    others = {entry.key: entry.value for entry in wrong}
+    values, others = (
+        {entry.key: entry.value for entry in reversed(_traced(shop, preset, seed).entries)}  # of two, the first
+        for shop in (OWN, fault.shop)
+    )
     found = []
-    for key in dict.fromkeys((*values, *others)):
+    for key in dict.fromkeys((*reversed(values), *reversed(others))):
         one, other = values.get(key), others.get(key)
         if one is None or other is None or one.shape != other.shape:
             shape, changed = (() if each is None else tuple(each.shape) for each in (one, other))

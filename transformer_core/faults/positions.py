@@ -13,7 +13,7 @@ FAULTS = (
         place="model.Transformer.embed",
         right="if self.config.scale_embedding:",
         wrong="if not self.config.scale_embedding:",
-        breaks=frozenset(("embeddings", "scale")),
+        breaks=frozenset(("embeddings",)),
     ),
     Fault(
         name="positions_missing_on_decoder",

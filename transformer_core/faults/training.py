@@ -27,7 +27,7 @@ FAULTS = (
         place="training.smoothed_cross_entropy",
         right="real = targets != pad_id",
         wrong="real = targets != -100",
-        breaks=frozenset(("loss", "padding")),
+        breaks=frozenset(("loss",)),
     ),
     Fault(
         name="gradients_not_cleared",
