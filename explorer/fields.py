@@ -21,6 +21,7 @@ from transformer_core.rules import split_rules
 
 ATTENTIONS = ("encoder_self", "decoder_self", "cross")
 NO_FAULT = "none"
+COMPARE_LIMITS = ("usual", "1e-3", "1e-4", "1e-5", "1e-6", "1e-7", "1e-8", "1e-10", "1e-12", "1e-14")
 NUMBERS = {
     "int": r"[+-]?[0-9]{1,12}",
     "float": r"[+-]?([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})(e[+-]?[0-9]{1,3})?",
@@ -32,7 +33,7 @@ class Field:
     """One choice: how it is read, what it may be, and where its default comes from."""
 
     name: str
-    group: str  # model, masks, data: defaults come from the preset; run, view, train: from the Session class
+    group: str  # model, masks, data: defaults come from the preset; the others: from the Session class
     kind: str  # int, float, choice, rules, text, key
     low: float = 0
     high: float | str = math.inf  # a number, or the name of a limit
@@ -202,7 +203,7 @@ FIELDS: tuple[Field, ...] = (
     Field("weights", "run", "choice", choices=("fresh", "trained")),
     Field("fault", "run", "choice"),
     Field("lang", "view", "choice", choices=words.LANGUAGES),
-    Field("tab", "view", "choice", choices=("explore", "train", "break")),
+    Field("tab", "view", "choice", choices=("explore", "train", "break", "compare")),
     Field("selected", "view", "key"),
     Field("sample", "view", "int", 0, 10_000),
     Field("head", "view", "int", 0, 10_000),
@@ -214,6 +215,15 @@ FIELDS: tuple[Field, ...] = (
     Field("train_batch", "train", "int", 1, "max_training_batch"),
     Field("lr", "train", "float", 1e-6, 10.0),
     Field("train_seed", "train", "int", 0, 2**31 - 1),
+    Field("cmp_weights", "compare", "choice", choices=("explore", "fresh", "trained")),
+    Field("cmp_mode", "compare", "choice", choices=("eval", "train")),
+    Field("cmp_dtype", "compare", "choice", choices=("float32", "float64")),
+    Field("cmp_norm", "compare", "choice", choices=("same", "torch")),
+    Field("cmp_limit", "compare", "choice", choices=COMPARE_LIMITS),
+    Field("cmp_way", "compare", "choice", choices=("forward", "backward")),
+    Field("cmp_lengths", "compare", "choice", choices=("some", "all")),
+    Field("cmp_numbers", "compare", "choice", choices=("float32", "float64")),
+    Field("cmp_fast", "compare", "choice", choices=("on", "off")),
 )
 BY_NAME = {field.name: field for field in FIELDS}
 FROM_PRESET = tuple(field.name for field in FIELDS if field.group in ("model", "masks", "data"))

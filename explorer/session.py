@@ -79,6 +79,15 @@ class Session:
     train_batch: int = 64
     lr: float = 1e-3
     train_seed: int = 7
+    cmp_weights: str = "explore"
+    cmp_mode: str = "eval"
+    cmp_dtype: str = "float32"
+    cmp_norm: str = "same"
+    cmp_limit: str = "usual"
+    cmp_way: str = "forward"
+    cmp_lengths: str = "some"
+    cmp_numbers: str = "float32"
+    cmp_fast: str = "on"
 
     # ---- made from
 

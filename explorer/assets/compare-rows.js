@@ -16,7 +16,7 @@ function amount(v) {
   const power = Math.floor(Math.log10(Math.abs(v)));
   if (power >= -2 && power < 4) return String(Number(v.toPrecision(2)));
   const [head, tail] = v.toExponential(1).split("e");
-  return `${head.replace(/\.0$/, "")}·${tenTo(Number(tail))}`;
+  return head === "1.0" ? tenTo(Number(tail)) : `${head.replace(/\.0$/, "")}·${tenTo(Number(tail))}`;
 }
 
 // The scale is the same for every run of one dtype, and grows only where a number lies outside.
@@ -58,7 +58,7 @@ function drawRows(state, parts) {
     return el("div", {
       class: `tl-c-row${again ? "" : " tl-c-begins"}`, role: "option", id: `tl-c-row-${n}`, tabindex: "-1", "aria-selected": "false", "aria-label": rowSentence(row),
       data: { key: row.key, state: look, first: n === first ? "yes" : "no" },
-    }, el("span", { class: "tl-c-index" }, row.index ?? n + 1), el("span", { class: "tl-c-module", title: row.key }, again ? "" : module), el("span", { class: "tl-c-name" }, name),
+    }, el("span", { class: "tl-c-index" }, row.index ?? (state.way === "forward" ? "" : n + 1)), el("span", { class: "tl-c-module", title: row.key }, again ? "" : module), el("span", { class: "tl-c-name" }, name),
       el("span", { class: "tl-c-plot" },
         moved ? el("i", { class: "tl-c-span", style: { left: percent(Math.min(row.matched, finite(row.error) ? row.error : Infinity)), right: `calc(100% - ${percent(row.error)})` } }) : null,
         moved ? el("i", { class: "tl-c-mark tl-c-hollow", style: { left: percent(row.matched) } }) : null,

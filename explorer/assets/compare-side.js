@@ -20,7 +20,7 @@ function drawVerdict(state, parts) {
     parts.verdict.dataset.verdict = kind;
     parts.verdict.replaceChildren(markOf(kind), el("span", {}, text));
   }
-  const about = [t("copied", { count: count(facts.numbers) }), facts.counterpart, facts.dtype, t(facts.training ? "in_train" : "in_eval"), facts.device, `torch ${facts.torch}`,
+  const about = [t("copied", { count: count(facts.numbers) }), facts.counterpart, facts.dtype, t(facts.training ? "in_train" : "in_eval"), facts.device, `torch ${facts.torch.split("+")[0]}`,
     facts.step === null ? t("fresh_seed", { seed: facts.seed }) : t("trained_step", { step: count(facts.step) })];
   parts.facts.replaceChildren(...about.map((fact) => el("span", {}, fact)));
 }

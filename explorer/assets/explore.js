@@ -310,5 +310,6 @@ function registerKeys() {
 TL.on("checks", () => openChecks(state));
 watch("value", receive);
 watch("detail", arrive);
+TL.on("look", ({ key }) => { if (element.isConnected && state.number.has(key)) select({ key }, true); }); // asked for on another tab
 watch("answered", () => refreshChecks(state, sent.answered?.refused));
 receive();

@@ -13,22 +13,22 @@ from typing import Any
 import gradio as gr
 from starlette.middleware import Middleware
 
-from explorer import api, changes, theme
+from explorer import api, changes, comparing, theme
 from explorer.changes import CONTROLS, TRAINING, Asked, Change, Handler
 from explorer.guard import Guard
 from explorer.limits import Limits
 from explorer.payload import explore_payload
 from explorer.session import Session
-from explorer.views import break_it, explore, sidebar, train
+from explorer.views import break_it, compare, explore, sidebar, train
 from explorer.words import LANGUAGES, section, text
 
 STATE_SECONDS = 1800  # what a tab holds is freed half an hour after its last change
 # Values arrive as they were sent: gradio's own checks differ from control to control, say nothing readable, and cost a
 # thread switch each. Session.cleaned checks every one.
 QUIET: dict[str, Any] = {"queue": False, "preprocess": False, "show_progress": "hidden", "api_visibility": "private"}
-WORDS_OF_SCRIPTS = ("frame", "sidebar", "train", "break")
-TABS = ("explore", "train", "break")
-SCRIPTS = {"explore": explore.SCRIPTS, "train": train.SCRIPTS, "break": break_it.SCRIPTS}
+WORDS_OF_SCRIPTS = ("frame", "sidebar", "train", "break", "compare")
+TABS = ("explore", "train", "break", "compare")
+SCRIPTS = {"explore": explore.SCRIPTS, "train": train.SCRIPTS, "break": break_it.SCRIPTS, "compare": compare.SCRIPTS}
 TITLE = "Transformer Ledger"
 
 
@@ -45,6 +45,8 @@ class Page:
     explore: explore.ExploreView
     train: train.TrainView
     broken: break_it.BreakView
+    compare_side: compare.CompareSidebar
+    compare: compare.CompareView
 
     @property
     def run_outputs(self) -> list[Any]:
@@ -64,14 +66,15 @@ class Page:
     @property
     def word_outputs(self) -> list[Any]:
         """The run and everything with a label."""
-        labels = [self.side, self.train_side, self.explore, self.train]
+        labels = [self.side, self.train_side, self.compare_side, self.explore, self.train]
         return [*self.run_outputs[:4], *self.tab_items, *(target for part in labels for target in part.relabel_targets)]
 
     @property
     def open_outputs(self) -> list[Any]:
         """Everything."""
         others = [*self.tab_items, *self.explore.relabel_targets, *self.train.relabel_targets]
-        return [*self.control_outputs, *self.train_side.fields.values(), *others, self.tabs]
+        sides = [*self.train_side.fields.values(), *self.compare_side.fields.values()]
+        return [*self.control_outputs, *sides, *others, self.tabs]
 
     def run_updates(self, change: Change) -> list[Any]:
         return [*self._core(change), *self.side.dependent(change.session, change.touched)]
@@ -105,7 +108,7 @@ class Page:
         if change.session is None:
             return [*self._core(change), *(gr.skip() for _ in self.word_outputs[4:])]
         lang = change.session.lang
-        parts = [self.side, self.train_side, self.explore, self.train]
+        parts = [self.side, self.train_side, self.compare_side, self.explore, self.train]
         return [
             *self._core(change),
             *self._tab_labels(lang),
@@ -119,7 +122,8 @@ class Page:
         lang = session.lang
         training = [
             update | {"value": getattr(session, name)}
-            for name, update in zip(self.train_side.fields, self.train_side.relabel(lang), strict=True)
+            for side in (self.train_side, self.compare_side)
+            for name, update in zip(side.fields, side.relabel(lang), strict=True)
         ]
         others = [*self._tab_labels(lang), *self.explore.relabel(lang), *self.train.relabel(lang)]
         return [
@@ -153,6 +157,7 @@ def build() -> gr.Blocks:
             side = sidebar.build(limits, first)
             train_side = train.build_sidebar(first, limits)
             break_it.build_sidebar()
+            compare_side = compare.build_sidebar(first)
             foot = sidebar.build_foot()
         frame = gr.HTML(
             value=None,
@@ -169,9 +174,13 @@ def build() -> gr.Blocks:
                 train_view = train.build_tab(train_side, states[0], states[2])
             with gr.Tab(text("en", "frame.tab_break"), id="break", elem_id="tl-tab-break") as break_tab:
                 break_view = break_it.build_tab(states[0])
+            with gr.Tab(text("en", "frame.tab_compare"), id="compare", elem_id="tl-tab-compare") as compare_tab:
+                compare_view = compare.build_tab(compare_side, states)
         hint = gr.Textbox(visible="hidden", label="hint")
-        items = (explore_tab, train_tab, break_tab)
-        page = Page(states, frame, side, train_side, tabs, items, explore_view, train_view, break_view)
+        items = (explore_tab, train_tab, break_tab, compare_tab)
+        page = Page(
+            states, frame, side, train_side, tabs, items, explore_view, train_view, break_view, compare_side, compare_view
+        )
         _wire(page, blocks, foot, hint)
         blocks.unload(TabClosed(blocks, [state._id for state in states]))
         api.add()
@@ -202,6 +211,7 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
         (page.side.controls["preset"].input, changes.choose_preset),
         (page.frame.apply, changes.apply),
         (page.broken.html.apply, changes.apply),
+        (page.compare.html.apply, changes.apply),
         (foot.reset, changes.reset),
     )
     for event, handler in wires:
@@ -218,6 +228,10 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
         [field.change for field in page.train_side.fields.values()], served(changes.remember_training, remembered),
         [*page.states, *(page.train_side.fields[name] for name in TRAINING)], [page.states[0], page.frame], **latest,
     )  # fmt: skip
+    sides, written = list(page.compare_side.fields.values()), [page.states[0], page.frame]
+    kept = served(comparing.remember, remembered)
+    gr.on([field.input for field in sides], kept, [*page.states, *sides], written, **latest)
+    page.compare.html.look(kept, [*page.states], written, **latest)
     for name, tab in zip(TABS, page.tab_items, strict=True):
         tab.select(None, None, None, js=f"() => {{ TL.frame.setTab('{name}'); return []; }}")
     opened = served(changes.restore, page.open_updates, opening=True)
