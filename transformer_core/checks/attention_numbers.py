@@ -68,6 +68,8 @@ def padded_keys(subject: Subject) -> Finding | None:
     for attention in subject.attentions:
         if "padding" in getattr(subject.masks, attention.kind):
             real = subject.key_tokens(attention.kind) != subject.config.pad_id
+            if real.shape[1] != attention.value("weights").shape[-1]:
+                continue  # it attends to something else, which the check of the shapes tells
             found.append((attention, real[:, None, None, :].expand_as(attention.value("weights"))))
     return _hidden(subject, found)
 

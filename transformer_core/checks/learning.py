@@ -24,7 +24,7 @@ SENTENCES, SHORTEST = 9, 6
 STEPS, RATE = 150, 4e-3
 ENOUGH, CALM = 0.01, 5
 """Training ends early when the loss has been below ``ENOUGH`` for ``CALM`` steps."""
-FALLEN, RIGHT_TOKENS, RIGHT_SENTENCES = 0.5, 0.95, 0.75
+FALLEN, RIGHT_TOKENS, RIGHT_SENTENCES = 0.5, 0.95, 0.6
 """The least that right models do: loss at the end / at the start, share of next tokens, share of whole sentences.
 Where training is right these are below 0.01, 1 and 1; without the causal mask the last is 0 to 0.3."""
 FUNCTION = tuple(aspect for aspect in ASPECTS if aspect != "display")
@@ -186,7 +186,7 @@ def _stopped(subject: Subject, run: Trial, error: str) -> Finding:
     claims=FUNCTION,
     holds="the loss falls from {start:.2f} to {end:.4f} in {steps} steps",
     fails="the loss is {start:.2f} at first and {end:.2f} after {steps} steps",
-    stops="training stops after {steps} steps: {error}",
+    stops="training stops at step {steps}: {error}",
 )
 def loss_falls(subject: Subject) -> Finding | None:
     run = trial(subject)
@@ -205,7 +205,7 @@ def loss_falls(subject: Subject) -> Finding | None:
     claims=FUNCTION,
     holds="{measured:.0%} of the next tokens are right after {steps} steps, the right beginning being given",
     fails="only {measured:.0%} of the next tokens are right after {steps} steps, the right beginning being given",
-    stops="training stops after {steps} steps: {error}",
+    stops="training stops at step {steps}: {error}",
 )
 def one_batch(subject: Subject) -> Finding | None:
     run = trial(subject)
@@ -226,7 +226,7 @@ def one_batch(subject: Subject) -> Finding | None:
     "{accuracy:.0%} of the tokens were",
     fails="{right} of {sentences} sentences right, though given the right beginning {accuracy:.0%} of the tokens were: "
     "instead of {wanted} it writes {written}",
-    stops="after {steps} steps of training it cannot write: {error}",
+    stops="nothing is written: {error}",
 )
 def own_words(subject: Subject) -> Finding | None:
     run = trial(subject)

@@ -156,15 +156,26 @@ def _steps(subject: Subject, latest: dict[str, Entry]) -> Iterator[tuple[Entry, 
     """Each tensor that is made of the stream, after the tensor that the stream was then: sums, norms, the ends.
 
     The ledger itself is read, in which a layer that is used twice stands twice; ``latest`` has its last row of each key
-    so far. In post-norm the stream goes through every norm, in pre-norm only through the final one.
+    so far. In post-norm a sum goes into its norm and only the norm goes on, in pre-norm the sum itself goes on.
     """
+    post = subject.config.norm_order == "post"
     stream: Entry | None = None
+    total: Entry | None = None
     for entry in subject.ledger:
         latest[entry.key] = entry
-        is_norm = entry.name.endswith("_norm")
-        if stream is not None and (is_norm or entry.name.endswith("_sum") or entry.name in ("memory", "logits")):
+        if entry.name == "input":
+            stream = total = entry
+        elif stream is None or total is None:
+            continue
+        elif entry.name.endswith("_sum"):
             yield stream, entry
-        if entry.name == "input" or entry.name.endswith("_sum") or entry.name == "final_norm":
-            stream = entry
-        elif is_norm and subject.config.norm_order == "post":
-            stream = entry
+            total = entry
+            stream = stream if post else entry
+        elif entry.name == "final_norm":
+            yield stream, entry
+            stream = total = entry
+        elif entry.name.endswith("_norm"):
+            yield total, entry
+            stream = entry if post else stream
+        elif entry.name in ("memory", "logits"):
+            yield stream, entry

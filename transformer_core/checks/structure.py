@@ -184,7 +184,7 @@ def parameter_count(subject: Subject) -> Finding:
     claim="What training may move is a parameter and nothing else is: fixed waves and running means are buffers. All "
     "of them are on one device.",
     cannot_see="Whether the optimizer was given all parameters, and what their values are.",
-    claims=("positions", "training"),
+    claims=("positions",),
     holds="{parameters} parameter tensors to train, {buffers} buffers that stay out of it, all on {device}",
     fails="{measured:.0f} of {tensors} tensors are kept as the wrong kind, first {first}: {kept}, {wanted} is right",
     elsewhere="{measured:.0f} of {tensors} tensors are not on {device}, first {first} on {other}",
