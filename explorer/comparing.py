@@ -69,16 +69,21 @@ def shown(desk: Desk, asked: Asked) -> dict[str, Any]:
     session = asked.held()
     of = identity(session, asked.live, asked.trained)
     if desk.shown is None or desk.of != of:
-        desk.shown, desk.of = comparison(session, asked.live, asked.trained, asked.limits), of
+        desk.shown, desk.of = comparison(session, asked.live, asked.trained, asked.limits, desk.kept), of
     return desk.shown
 
 
-def comparison(session: Session, live: Live | None, trained: Trained | None, limits: Limits) -> dict[str, Any]:
-    """Our model and torch's with the same weights and tokens, for compare.js; or why there is nothing to draw."""
+def comparison(
+    session: Session, live: Live | None, trained: Trained | None, limits: Limits, kept: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Our model and torch's with the same weights and tokens, for compare.js; or why there is nothing to draw.
+
+    ``kept`` holds what was found of this model before and does not depend on dtype, mode, norms and limit.
+    """
     if not FORWARDS.acquire(timeout=PATIENCE):
         return refused(Refusal("busy"))
     try:
-        return _comparison(session, live, trained, limits)
+        return _comparison(session, live, trained, limits, {} if kept is None else kept)
     except parity.NoCounterpart as error:
         return refused(without_counterpart(error, session))
     except ValueError as error:
@@ -113,13 +118,25 @@ def refused(refusal: Refusal) -> dict[str, Any]:
         "state": "refused",
         "text": {lang: refusal.text(lang) for lang in LANGUAGES},
         "choices": [
-            {"changes": choice, "label": {lang: choice_label(choice, lang) for lang in LANGUAGES}}
-            for choice in choices[:4]
+            {"changes": choice, "label": {lang: label_of(choice, lang) for lang in LANGUAGES}} for choice in choices[:4]
         ],
     }
 
 
-def _comparison(session: Session, live: Live | None, trained: Trained | None, limits: Limits) -> dict[str, Any]:
+def label_of(choice: Mapping[str, Any], lang: str) -> str:
+    """What a button for these changes says.
+
+    >>> label_of({"cmp_weights": "fresh"}, "en"), label_of({"d_model": 64}, "en")
+    ('weights: fresh', 'd_model 64')
+    """
+    own = [f"{text(lang, f'compare.{name}')}: {text(lang, f'compare.{name}_{value}')}"
+           for name, value in choice.items() if name in CHOICES]  # fmt: skip
+    return ", ".join(own) or choice_label(choice, lang)
+
+
+def _comparison(
+    session: Session, live: Live | None, trained: Trained | None, limits: Limits, kept: dict[str, Any]
+) -> dict[str, Any]:
     subject = _subject(session, live, trained, limits)
     limit = None if session.cmp_limit == "usual" else float(session.cmp_limit)
     asked = {"dtype": getattr(torch, session.cmp_dtype), "training": session.cmp_mode == "train", "limit": limit}
@@ -127,8 +144,10 @@ def _comparison(session: Session, live: Live | None, trained: Trained | None, li
     # The same with as many final norms on both sides: what remains there is rounding, and the rest is the norms' doing.
     added = "added_norm" in found.notes
     matched = _compare(subject, final_norm="same", **asked) if added else found
-    with TORCH:
-        readings = parity.reading_table(subject.model, subject.batch)
+    model = "|".join([subject.id, session.cmp_weights, str(id(trained))])
+    if model not in kept:
+        kept.clear()
+        kept[model] = {"evidence": _evidence(session, subject, trained, limits), "reading": _readings(subject)}
     ways = {way: _rows(getattr(found, way), getattr(matched, way), subject) for way in ("forward", "backward")}
     first = {way: next((n for n, row in enumerate(rows) if not row["passed"]), None) for way, rows in ways.items()}
     config = subject.model.config
@@ -142,8 +161,7 @@ def _comparison(session: Session, live: Live | None, trained: Trained | None, li
         "notes": [note for note in found.notes if note != "added_norm"],
         "blind": [list(each) for each in found.blind],
         "limit": found.settings["limit"],
-        "evidence": _evidence(session, subject, trained, limits),
-        "reading": [reading_row(reading) for reading in readings],
+        **kept[model],
         "formulas": {name: "".join(block(latex)) for name, latex in FORMULAS.items()},
         "facts": {
             **found.settings,
@@ -154,6 +172,11 @@ def _comparison(session: Session, live: Live | None, trained: Trained | None, li
             "step": subject.trained.step if subject.trained is not None else None,
         },
     }
+
+
+def _readings(subject: Live) -> list[dict[str, Any]]:
+    with TORCH:
+        return [reading_row(reading) for reading in parity.reading_table(subject.model, subject.batch)]
 
 
 def reading_row(reading: Reading) -> dict[str, Any]:
@@ -385,6 +408,7 @@ class Desk:
     def __init__(self) -> None:
         self.shown: dict[str, Any] | None = None
         self.of = ""
+        self.kept: dict[str, Any] = {}
         self.jobs: dict[str, Job] = {}
 
     def begin(self, job: Job) -> Job:

@@ -46,7 +46,8 @@ function rowSentence(row) {
 function drawRows(state, parts) {
   const { value } = state, rows = value.ways[state.way], first = value.first[state.way], scale = scaleOf(value, rows);
   const percent = (v) => `${(100 * scale.at(v)).toFixed(2)}%`;
-  const every = scale.high - scale.low > 12 ? 3 : 2, marks = [];
+  const phone = matchMedia("(max-width: 768px)").matches, room = Math.max(parts.list.clientWidth - (phone ? 190 : 470), 60), marks = [];
+  const every = Math.max(2, Math.ceil(((scale.high - scale.low) * 34) / room)); // powers of ten from one label to the next
   for (let n = scale.low; n <= scale.high; n += 1) if ((scale.high - n) % every === 0) marks.push(n);
   const ground = el("div", { class: "tl-c-ground", "aria-hidden": "true" }, el("div", { class: "tl-c-plot", style: { "--limit": percent(value.limit) } },
     marks.map((n) => el("i", { style: { left: percent(10 ** n) } })), el("u"), el("b")));
@@ -114,9 +115,9 @@ function drawPicked(state, parts) {
   if (!row) { parts.picked.replaceChildren(el("span", { class: "tl-c-quiet" }, t("pick_hint"))); return; }
   const facts = [row.shape.join("×"), t("picked_error", { error: amount(row.error) }), t("picked_rel", { error: amount(row.rel) })];
   if (row.matched !== null && row.matched !== row.error) facts.push(t("row_matched", { error: amount(row.matched) }));
-  if (row.padded !== null) facts.push(t("picked_padded", { error: amount(row.padded) }));
+  if (row.padded !== null) facts.push(t("cell_padded", { error: amount(row.padded) }));
   put(parts.picked, el("code", {}, row.key), el("span", {}, facts.join(" · ")),
-    state.way === "forward" ? el("button", { type: "button", class: "tl-c-link", onclick: () => openInExplore(row.key) }, t("open_explore")) : null);
+    row.index !== null ? el("button", { type: "button", class: "tl-c-link", onclick: () => openInExplore(row.key) }, t("open_explore")) : null);
 }
 
 function openInExplore(key) {

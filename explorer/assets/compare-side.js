@@ -26,20 +26,20 @@ function drawVerdict(state, parts) {
 }
 
 function drawCard(state, parts) {
-  const { value, way } = state, rows = value.ways[way], first = value.first[way], why = value.failure ? "failure" : value.cause[way], norms = why === "final_norm" || why === "hidden_norm";
+  const { value, way } = state, rows = value.ways[way], first = value.first[way], why = value.failure ? "failure" : value.cause[way], norms = why === "final_norm" || why === "hidden_norm", broken = why === "fault" || why === "failure";
   const title = first === null ? t(value.failure ? "card_stops" : "card_none") : t("card_first", { tensor: shortName(rows[first].key) });
   const sub = first === null ? t("card_none_sub", { error: amount(worst(rows)), limit: amount(value.limit) }) : t("card_first_sub", { number: first + 1, total: rows.length, key: rows[first].key });
   const look = (changes, key, kind) => el("button", { type: "button", class: `tl-c-button ${kind || ""}`, onclick: () => trigger("look", changes) }, t(key));
   const acts = [];
   if (norms) acts.push(look({ cmp_norm: "same" }, "act_same", "tl-c-primary"));
-  else if (value.facts.final_norm === "same" && value.evidence.length) acts.push(look({ cmp_norm: "torch" }, "act_torch"));
+  else if (!broken && value.facts.final_norm === "same" && value.evidence.length) acts.push(look({ cmp_norm: "torch" }, "act_torch"));
   if (why === "rounding") acts.push(look({ cmp_limit: "usual" }, "act_limit", "tl-c-primary"));
   if (value.facts.dtype === "float32" && (why === "rounding" || why === "unknown")) acts.push(look({ cmp_dtype: "float64" }, "act_float64"));
   if (first !== null && rows[first].index !== null) acts.push(el("button", { type: "button", class: "tl-c-link", onclick: () => openInExplore(rows[first].key) }, t("open_explore")));
   put(parts.card, titled(title, sub),
     norms ? el("p", { class: "tl-c-formulas" }, el("span", {}, el("small", {}, t("formula_torch")), TL.markup(value.formulas.torch)), el("span", {}, el("small", {}, t("formula_ours")), TL.markup(value.formulas.ours))) : null,
     el("p", { class: "tl-c-reason" }, value.failure ? t("cause_failure", { reason: value.failure }) : t(`cause_${why}`, { limit: amount(value.limit) })),
-    evidence(value), acts.length ? el("div", { class: "tl-c-acts" }, acts) : null,
+    broken ? null : evidence(value), acts.length ? el("div", { class: "tl-c-acts" }, acts) : null,
     el("ul", { class: "tl-c-notes" }, value.notes.map((note) => el("li", {}, t(`note_${note}`, { rows: value.blind.length })))));
 }
 

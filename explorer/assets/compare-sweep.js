@@ -13,7 +13,9 @@ function takeNews(news, reply) {
   const now = LIVE[news.kind];
   if (news.from > now.rows.length) return true; // a message was lost: asked for again
   now.rows.splice(news.from, news.rows.length, ...news.rows);
-  if (news.done >= (now.done || 0) || news.state !== "running") for (const name of ["state", "done", "total", "seconds", "fault", "plan"]) now[name] = news[name];
+  const later = news.done >= (now.done || 0); // an answer may be overtaken by the last words of the slice it has ended
+  if (later || news.state !== "running") for (const name of ["state", "total", "seconds", "fault", "plan"]) now[name] = news[name];
+  now.done = Math.max(news.done, now.done || 0);
   return now.rows.length < now.done;
 }
 

@@ -12,15 +12,15 @@ const shownNow = () => TL.tab() === "compare";
 const parts = {
   verdict: el("p", { class: "tl-c-verdict", role: "status" }), facts: el("p", { class: "tl-c-facts" }), stale: el("p", { class: "tl-c-stale", hidden: true }),
   title: el("h2"), ways: el("div", { class: "tl-c-ways", role: "radiogroup" }), csv: el("button", { type: "button", class: "tl-c-button" }),
-  axis: el("div", { class: "tl-c-row tl-c-axis", "aria-hidden": "true" }), list: el("div", { class: "tl-c-list", role: "listbox" }), legend: el("p", { class: "tl-c-legend" }), picked: el("p", { class: "tl-c-picked" }),
+  frame: el("div", { class: "tl-c-frame" }), axis: el("div", { class: "tl-c-row tl-c-axis", "aria-hidden": "true" }), list: el("div", { class: "tl-c-list", role: "listbox" }), legend: el("p", { class: "tl-c-legend" }), picked: el("p", { class: "tl-c-picked" }),
   card: el("section", { class: "tl-c-card" }), reading: el("section", { class: "tl-c-reading" }),
   sweepHead: el("div", { class: "tl-c-head" }), sweepBar: el("div", { class: "tl-c-bar", role: "progressbar", "aria-valuemin": 0 }, el("i")), panels: el("div", { class: "tl-c-panels" }),
   sweepCell: el("output", { class: "tl-c-told" }), sweepLegend: el("p", { class: "tl-c-legend" }), sweepSay: el("p", { class: "tl-c-say" }),
   speed: el("details", { class: "tl-c-speed" }), refusal: el("section", { class: "tl-c-refusal", role: "alert", hidden: true }),
 };
-const left = el("section", { class: "tl-c-left" }, el("div", { class: "tl-c-head" }, parts.title, parts.ways, parts.csv), parts.verdict, parts.facts, parts.axis, parts.list, parts.picked, parts.legend);
+const left = el("section", { class: "tl-c-left" }, el("div", { class: "tl-c-head" }, parts.title, parts.ways, parts.csv), parts.refusal, parts.stale, parts.frame, parts.verdict, parts.facts, parts.axis, parts.list, parts.picked, parts.legend);
 const sweepBox = el("section", { class: "tl-c-sweep" }, parts.sweepHead, parts.sweepBar, parts.panels, parts.sweepLegend, parts.sweepCell, parts.sweepSay);
-box.replaceChildren(parts.refusal, parts.stale, el("div", { class: "tl-c-columns" }, left, el("div", { class: "tl-c-right" }, parts.card, parts.reading, sweepBox, parts.speed)));
+box.replaceChildren(el("div", { class: "tl-c-columns" }, left, el("div", { class: "tl-c-right" }, parts.card, parts.reading, sweepBox, parts.speed)));
 
 // ---------------------------------------------------------------------------------------------------------- the wire
 
@@ -91,8 +91,8 @@ function turn(way) {
 
 // Old numbers stay until new ones are there, and are called old after a moment.
 function stale() {
-  parts.stale.hidden = !state.waiting || !state.value;
-  parts.stale.textContent = t("stale");
+  parts.stale.hidden = !state.value || (!state.waiting && !state.refused);
+  parts.stale.textContent = t(state.waiting ? "stale" : "stale_refused");
   box.dataset.state = state.waiting ? (state.value ? "stale" : "empty") : state.refused ? "refused" : state.value ? "compared" : "empty";
 }
 
@@ -121,15 +121,25 @@ function act(changes) {
   else trigger("apply", { changes });
 }
 
+// The page does not scroll at a desk: list and cards get the room below whatever stands above them.
+function fitHeight() {
+  if (!box.clientWidth) return;
+  const at = box.getBoundingClientRect(), zoom = at.width / box.offsetWidth || 1;
+  const high = (window.innerHeight - at.top - document.scrollingElement.scrollTop) / zoom - 14;
+  box.dataset.room = matchMedia("(max-width: 768px)").matches ? "phone" : box.clientWidth > 1100 ? "wide" : "narrow";
+  box.style.setProperty("--tl-c-high", `${Math.max(Math.floor(high), 520)}px`);
+}
+
 function draw() {
   state.frame = 0;
   if (!element.isConnected) return;
+  fitHeight();
   drawHead();
   drawRefusal();
   stale();
   box.querySelector(".tl-c-columns").classList.toggle("tl-c-without", !state.value);
   if (state.value && box.clientWidth) {
-    const drawn = `${state.value.id} ${state.way} ${TL.lang()}`;
+    const drawn = `${state.value.id} ${state.way} ${TL.lang()} ${Math.round(box.clientWidth / 20)}`;
     if (drawn !== state.drawn) {
       state.drawn = drawn;
       const focused = parts.list.contains(document.activeElement);
@@ -139,7 +149,11 @@ function draw() {
       drawCard(state, parts);
       drawReading(state, parts);
     } else fitRows(state, parts);
-  } else if (!state.value) parts.card.replaceChildren(el("p", { class: "tl-c-quiet" }, t(state.refused ? "empty_refused" : "empty")));
+  } else if (!state.value) {
+    parts.frame.textContent = t(state.refused ? "empty_rows" : "empty");
+    parts.card.replaceChildren(el("p", { class: "tl-c-quiet" }, t(state.refused ? "empty_refused" : "empty")));
+    parts.reading.hidden = true;
+  }
   drawOwn();
   drawJobs();
 }
@@ -162,7 +176,7 @@ function drawOwn() {
   const place = document.getElementById("tl-c-own");
   if (!place) return;
   const order = state.value?.facts.norm_order;
-  place.replaceChildren(order ? t("own_order", { order: t(`norm_${order}`) }) : "", " ", el("button", { type: "button", class: "tl-c-link", onclick: toControls }, t("own_change")));
+  place.replaceChildren(order ? t("own_order", { order: t(`norm_${order}`) }) : t("own_any"), " ", el("button", { type: "button", class: "tl-c-link", onclick: toControls }, t("own_change")));
 }
 
 function toControls() {
@@ -179,18 +193,25 @@ TL.roving(parts.ways, () => [...parts.ways.children], { vertical: false });
 parts.ways.addEventListener("keydown", (event) => { if (event.key.startsWith("Arrow")) document.activeElement?.click(); });
 parts.csv.addEventListener("click", () => TL.download("compare.csv", rowsCsv(state), "text/csv;charset=utf-8"));
 
-const runSide = (event) => { const what = event.target.closest(".tl-c-run [data-do]")?.dataset.do; if (what) command(what); };
+const runSide = (event) => {
+  const what = event.target.closest(".tl-c-run [data-do]")?.dataset.do;
+  if (!what) return;
+  command(what);
+  if (document.body.dataset.side === "open") TL.frame.openSide(false); // on a phone it lies over what is run
+};
 document.addEventListener("click", runSide);
 const ears = [
   TL.on("language", () => { state.told = ""; parts.sweepCell.textContent = ""; refresh(); }), TL.on("tab", (tab) => { if (tab === "compare") { ask(); refresh(); } }),
   TL.on("anew", () => { state.anew = true; }), TL.on("query", () => ask()), TL.on("compare-side", refresh),
 ];
 new ResizeObserver(refresh).observe(box);
+window.addEventListener("resize", refresh);
 const watchdog = setInterval(() => {
   if (element.isConnected) return;
   clearInterval(watchdog);
   ears.forEach((off) => off());
   document.removeEventListener("click", runSide);
+  window.removeEventListener("resize", refresh);
 }, 2000);
 
 TL.keys("compare", [

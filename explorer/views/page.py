@@ -178,9 +178,8 @@ def build() -> gr.Blocks:
                 compare_view = compare.build_tab(compare_side, states)
         hint = gr.Textbox(visible="hidden", label="hint")
         items = (explore_tab, train_tab, break_tab, compare_tab)
-        page = Page(
-            states, frame, side, train_side, tabs, items, explore_view, train_view, break_view, compare_side, compare_view
-        )
+        views = (explore_view, train_view, break_view, compare_side, compare_view)
+        page = Page(states, frame, side, train_side, tabs, items, *views)
         _wire(page, blocks, foot, hint)
         blocks.unload(TabClosed(blocks, [state._id for state in states]))
         api.add()
