@@ -77,7 +77,7 @@ def _lines(text: str, other: list[str], first: int, last: int) -> list[Line]:
 
 
 def difference(mine: str, theirs: str) -> tuple[int, int]:
-    """The stretch of ``mine`` that is not in ``theirs``, widened to whole words.
+    """The stretch of ``mine`` that is not in ``theirs``, widened to whole words and operators.
 
     >>> mine = "weights = scores.softmax(dim=-1)"
     >>> start, end = difference(mine, "weights = scores.softmax(dim=-2)")
@@ -88,11 +88,17 @@ def difference(mine: str, theirs: str) -> tuple[int, int]:
     start = next((i for i in range(short) if mine[i] != theirs[i]), short)
     tail = next((i for i in range(short - start) if mine[-1 - i] != theirs[-1 - i]), short - start)
     end = len(mine) - tail
-    while start > 0 and (mine[start - 1].isalnum() or mine[start - 1] == "_"):
+    edge = mine[start] if start < end else mine[start - 1 : start]
+    while start > 0 and _kind(mine[start - 1]) == _kind(edge) != "":
         start -= 1
-    while end < len(mine) and end > start and (mine[end].isalnum() or mine[end] == "_"):
+    while end < len(mine) and _kind(mine[end]) == _kind(mine[end - 1]) != "":
         end += 1
     return start, end
+
+
+def _kind(sign: str) -> str:
+    """Whether a sign is part of a word or of an operator; nothing for all others."""
+    return "word" if sign.isalnum() or sign == "_" else "operator" if sign and sign in "<>=!+-*/@" else ""
 
 
 def _marked(pieces: tuple[Piece, ...], start: int, end: int) -> list[tuple[str, str, bool]]:

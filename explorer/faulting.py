@@ -97,6 +97,7 @@ class Matrix:
         self.seconds = 0.0  # at work, without the waiting for others
         self.finished = 0.0  # when the last piece was done, as time.time()
         self.stopped = False
+        self._summed: tuple[dict[str, str], dict[str, Any]] | None = None
 
     @property
     def running(self) -> bool:
@@ -114,11 +115,11 @@ class Matrix:
         for name in names:
             if name not in FAULTS:
                 raise Refusal("no_fault", given=name)
-        wanted = [(RIGHT, level) for level in levels] + [(name, level) for name in names for level in levels]
-        fresh = [piece for piece in wanted if piece not in self.done]
-        if anew or fresh == []:
-            self.done -= set(wanted)
-            fresh = wanted
+        right, rows = [(RIGHT, level) for level in levels], [(name, level) for name in names for level in levels]
+        if anew:
+            self.done -= set(rows)
+        fresh = [piece for piece in right + rows if piece not in self.done] or right + rows
+        self.done -= set(fresh)
         if not self.todo:
             self.seconds = 0.0
         self.todo = deque(fresh)
@@ -127,13 +128,14 @@ class Matrix:
     def stop(self) -> None:
         """No piece after the one under way; what is there stays."""
         self.stopped = self.stopped or bool(self.todo)
-        self.todo.clear()
+        self.todo = deque()  # another one: the piece under way takes itself out of its own
 
     def advance(self) -> str | None:
         """The next piece; gives the name of its row."""
-        if not self.todo:
+        todo = self.todo
+        if not todo:
             return None
-        name, level = self.todo[0]
+        name, level = todo[0]
         started = time.monotonic()
         try:
             fault = FAULTS[name] if name != RIGHT else None
@@ -148,8 +150,7 @@ class Matrix:
         self.done.add((name, level))
         self.seconds += time.monotonic() - started
         self.finished = time.time()
-        if self.todo and self.todo[0] == (name, level):  # not stopped or asked anew meanwhile
-            self.todo.popleft()
+        todo.popleft()
         return name
 
     def marks(self, name: str) -> str:
@@ -172,6 +173,12 @@ class Matrix:
         """The marks of every fault of which something is there."""
         return {name: self.marks(name) for name in FAULTS if name in self.cells}
 
+    def _summary(self, rows: dict[str, str]) -> dict[str, Any]:
+        """Of the same marks once: the search for the smallest set takes a while."""
+        if self._summed is None or self._summed[0] != rows:
+            self._summed = (rows, summary(rows))
+        return self._summed[1]
+
     def told(self) -> dict[str, Any]:
         """The whole matrix as the page draws it; small enough to be sent with every piece."""
         doing = self.todo[0] if self.todo else None
@@ -182,7 +189,7 @@ class Matrix:
             "left": len(self.todo), "asked": self.asked,
             "seconds": round(self.seconds, 1), "finished": round(self.finished),
             "of": self.setting.told(), "right": self.right(), "rows": rows,
-            "levels": sorted({level for _, level in self.done}), "summary": None if self.todo else summary(rows),
+            "levels": sorted({level for _, level in self.done}), "summary": None if self.todo else self._summary(rows),
         }  # fmt: skip
 
 

@@ -14,6 +14,8 @@ const checkOf = new Map(checks.map((check, i) => [check.name, { ...check, index:
 const titleOf = (name) => say((faultOf.get(name) || checkOf.get(name))?.title) || name;
 // Columns and rows have room for a few words: in English the name itself says it, in Chinese the title is as short.
 const shortOf = (name) => (window.TL.lang() === "zh" ? titleOf(name) : name.replaceAll("_", " "));
+const gap = () => (window.TL.lang() === "zh" ? "" : " "); // between two sentences
+const joined = (sentences) => sentences.filter(Boolean).join(gap());
 const levelsOf = [...new Set(checks.map((check) => check.level))];
 const STATES = { c: "caught", n: "not_seen", w: "passes_wrongly", s: "silent", ".": "not_run" };
 
@@ -76,13 +78,14 @@ function layout() {
   const width = Math.max(12, Math.min(22, Math.floor((room - least - bars) / shown.length)));
   const names = Math.max(least, room - bars - width * shown.length);
   for (const [name, value] of [["--w", width], ["--names", names], ["--total", names + bars + width * shown.length]]) boardParts.table.style.setProperty(name, `${value}px`);
+  for (const band of boardParts.table.querySelectorAll(".tl-b-level")) band.dataset.tight = String(band.colSpan * width < 76);
 }
 
 function drawTable() {
   const shown = columns(), rows = visibleFaults();
   const key = JSON.stringify([window.TL.lang(), [...view.folded], rows.map((fault) => fault.name)]);
-  layout();
   if (key !== drawnAs) { drawnAs = key; build(shown, rows); }
+  layout();
   const marks = board()?.rows || {};
   const all = [...faults.map((fault) => marks[fault.name])];
   for (const fault of rows) {
@@ -118,10 +121,10 @@ function build(shown, rows) {
   const focused = boardBox.contains(document.activeElement) ? [document.activeElement.dataset.row, document.activeElement.dataset.col] : null;
   const level = (number) => el("th", { scope: "colgroup", class: "tl-b-level", colspan: shown.filter((column) => column.level === number).length, data: { level: number } },
     el("button", { type: "button", "aria-expanded": String(!view.folded.has(number)), title: t(view.folded.has(number) ? "unfold" : "fold", { level: t(`level_${number}`) }), onclick: () => fold(number) },
-      el("span", { "aria-hidden": "true" }, view.folded.has(number) ? "▸" : "▾"), `${number} ${t(`level_${number}`)}`));
+      el("span", { "aria-hidden": "true" }, view.folded.has(number) ? "▸" : "▾"), el("b", {}, String(number)), el("span", { class: "tl-b-level-name" }, t(`level_${number}`))));
   const first = (column, i) => i > 0 && shown[i - 1].level !== column.level ? "tl-b-first" : "";
   const titles = el("tr", { class: "tl-b-titles" }, el("th", { scope: "col", class: "tl-b-corner" }, t("faults_of", { shown: rows.length, all: faults.length })),
-    shown.map((column, i) => el("th", { scope: "col", class: `tl-b-check ${first(column, i)}`, title: columnTitle(column) }, el("span", {}, el("span", {}, columnShort(column))))),
+    shown.map((column, i) => el("th", { scope: "col", class: "tl-b-check", title: columnTitle(column) }, el("span", {}, el("span", {}, columnShort(column))))),
     el("th", { scope: "col", class: "tl-b-bars" }, t("caught_by")));
   const bands = el("tr", { class: "tl-b-bands" }, el("td", {}), levelsOf.map(level), el("td", {}));
   const bodies = groups.filter((group) => rows.some((fault) => fault.group === group)).map((group) => el("tbody", {},
@@ -133,6 +136,7 @@ function build(shown, rows) {
     boardParts[name] = shown.map((column, i) => el("td", { class: first(column, i) }));
     return el("tr", { class: `tl-b-${name}` }, el("th", { scope: "row" }, t(word)), boardParts[name], el("td", {}));
   };
+  boardParts.readout.textContent = "";
   boardParts.table.setAttribute("aria-label", t("table_label"));
   boardParts.table.replaceChildren(el("thead", {}, titles, bands), right, ...bodies, el("tfoot", {}, foot("caught", "faults_caught"), foot("wrong", "passed_wrongly")));
   const stop = boardParts.table.querySelector(`th[data-row="${view.picked}"]`) || boardParts.table.querySelector("th[data-row]");
@@ -207,7 +211,7 @@ function read(cell) {
 const where = () => {
   const of = board()?.of;
   if (!of) return "";
-  const changed = of.changed.length ? " " + t("with_changes", { changes: of.changed.map((name) => `${name} ${of.query[name]}`).join(t("comma")) }) : "";
+  const changed = of.changed.length ? gap() + t("with_changes", { changes: of.changed.map((name) => `${name} ${of.query[name]}`).join(t("comma")) }) : "";
   return t("where", { preset: say(of.preset), changes: changed, seed: of.seed });
 };
 
@@ -226,10 +230,10 @@ function drawBoard() {
   if (view.refusal) lines.push(el("p", { class: "tl-b-refusal", role: "alert" }, el("b", { "aria-hidden": "true" }, "✗ "), say(view.refusal)));
   if (running()) {
     const done = now.asked - now.left, doing = now.doing;
-    lines.push(el("p", { class: "tl-b-lead" }, t("running", { fault: doing.fault ? titleOf(doing.fault) : t("right_model"), level: t(`level_${doing.level}`), done, all: now.asked }), " ", where()),
+    lines.push(el("p", { class: "tl-b-lead" }, t("running", { fault: doing.fault ? titleOf(doing.fault) : t("right_model"), level: t(`level_${doing.level}`), done, all: now.asked }), gap(), where()),
       el("div", { class: "tl-b-progress", role: "progressbar", "aria-label": t("progress"), "aria-valuemin": 0, "aria-valuemax": now.asked, "aria-valuenow": done, style: { "--done": `${(100 * done) / now.asked}%` } }));
   } else if (started) {
-    lines.push(el("p", { class: "tl-b-lead" }, t(now.state === "stopped" ? "was_stopped" : "was_run", { time: clock, seconds: now.seconds.toFixed(1) }), " ", where()));
+    lines.push(el("p", { class: "tl-b-lead" }, t(now.state === "stopped" ? "was_stopped" : "was_run", { time: clock, seconds: now.seconds.toFixed(1) }), gap(), where()));
     if (stale()) lines.push(el("p", { class: "tl-b-stale" }, el("b", { "aria-hidden": "true" }, "! "), t("stale")));
   } else lines.push(el("p", { class: "tl-b-lead" }, t("empty", { faults: faults.length, checks: checks.length })));
   lines.push(el("div", { class: "tl-b-tools" }, runButtons()));
@@ -238,7 +242,7 @@ function drawBoard() {
   drawTable();
   boardParts.legend.replaceChildren(...["c", "n", "w", "s"].map((sign) => el("span", {}, el("i", { class: "tl-b-mark", data: { v: sign }, "aria-hidden": "true" }), el("b", {}, t(STATES[sign])), " ", t(`means_${STATES[sign]}`))));
   drawResult(now);
-  const spoken = running() ? t("spoken_running") : started ? [t("spoken_done", { rows: Object.keys(now.rows).length }), resultText(now.summary)].join(" ") : "";
+  const spoken = joined(running() ? [t("spoken_running")] : started ? [t("spoken_done", { rows: Object.keys(now.rows).length }), resultText(now.summary)] : []);
   if (boardParts.status.textContent !== spoken) boardParts.status.textContent = spoken;
 }
 
@@ -248,10 +252,10 @@ function resultText(summary) {
   if (!summary?.rows) return "";
   const said = [];
   if (summary.smallest.length) said.push(t(summary.uncaught.length ? "smallest_some" : "smallest", { count: summary.rows - summary.uncaught.length, checks: list(summary.smallest), n: summary.smallest.length }));
-  if (summary.uncaught.length) said.push(t("uncaught", { n: summary.uncaught.length, faults: summary.uncaught.slice(0, 6).map(shortOf).join(t("comma")), more: summary.uncaught.length > 6 ? " " + t("and_more", { n: summary.uncaught.length - 6 }) : "" }));
+  if (summary.uncaught.length) said.push(t("uncaught", { n: summary.uncaught.length, faults: summary.uncaught.slice(0, 6).map(shortOf).join(t("comma")), more: summary.uncaught.length > 6 ? gap() + t("and_more", { n: summary.uncaught.length - 6 }) : "" }));
   if (summary.fooled) said.push(t("fooled", { check: shortOf(summary.fooled), times: summary.times }));
   if (!summary.all) said.push(t("not_all"));
-  return said.join(" ");
+  return joined(said);
 }
 
 function drawResult(now) {

@@ -70,13 +70,14 @@ function drawVerdicts(full) {
 function verdictText(each) {
   const row = (word, text) => (text ? [el("dt", {}, t(word)), el("dd", {}, text)] : []);
   return el("dl", { class: "tl-b-said", data: { v: each.mark } }, row("check", titleOf(each.check)), row("claim", say(each.claim)), row("found", each.say ? say(each.say) : t("said_nothing")),
-    row("verdict", `${t(STATES[each.mark])}. ${t(`because_${STATES[each.mark]}`)}`), row("blind", each.blind ? say(each.blind) : ""));
+    row("verdict", [el("b", {}, t(STATES[each.mark])), " · ", t(`because_${STATES[each.mark]}`)]), row("blind", each.blind ? say(each.blind) : ""));
 }
 
 // ------------------------------------------------------------------------------------------------------------- tensors
 
 const shape = (sizes) => (sizes.length ? sizes.join("×") : t("missing"));
-const size = (number) => (number === null ? "–" : number !== 0 && (number < 0.001 || number >= 10000) ? number.toExponential(1) : String(Number(number.toPrecision(3))));
+const broken = (path) => path.split(/(?<=[/.])/).flatMap((part) => [part, el("wbr")]); // where a line may end
+const size = (number) => (number === null ? "–" : number !== 0 && (Math.abs(number) < 0.001 || Math.abs(number) >= 10000) ? number.toExponential(1) : String(Number(number.toPrecision(3))));
 
 function drawTensors(full) {
   const key = full ? `${full.name} ${window.TL.lang()} ${JSON.stringify(full.tensors.rows.length)}` : "";
@@ -88,7 +89,7 @@ function drawTensors(full) {
   const body = rows.map(([key, right, wrong, off], i) => {
     const same = String(right) === String(wrong), slash = key.lastIndexOf("/");
     return el("tr", { data: { first: i === 0 } },
-      el("th", { scope: "row" }, el("button", { type: "button", class: "tl-b-open", data: { keep: key }, title: t("open_row"), onclick: () => openRow(key) }, slash > 0 ? [el("span", {}, `${key.slice(0, slash)}/`), el("wbr"), key.slice(slash + 1)] : key)),
+      el("th", { scope: "row" }, el("button", { type: "button", class: "tl-b-open", data: { keep: key }, title: t("open_row"), onclick: () => openRow(key) }, el("span", {}, broken(key.slice(0, slash + 1))), key.slice(slash + 1))),
       el("td", {}, same ? shape(right) : [el("s", {}, shape(right)), " ", el("b", { class: "tl-b-bad" }, shape(wrong))]),
       el("td", { class: "tl-b-n" }, same ? size(off) : "–"),
       el("td", { class: "tl-b-size" }, same && off > 0 ? el("i", { style: { "--n": ((Math.log10(off) - low) / (high - low) || 0).toFixed(3) } }) : "", i === 0 ? el("b", { class: "tl-b-firstmark" }, t("first")) : ""));
@@ -108,7 +109,7 @@ function openRow(key) {
 
 // ---------------------------------------------------------------------------------------------------------- two curves
 
-const percent = (v) => (v === null || v === undefined ? "–" : `${(100 * v).toFixed(v >= 0.9995 || v < 0.0005 ? 0 : 1)} %`);
+const percent = (v) => (v === null || v === undefined ? "–" : `${(100 * v).toFixed(v >= 0.9995 || v < 0.0005 ? 0 : 1)}${gap()}%`);
 const final = (list) => list[list.length - 1];
 
 function drawDuel() {
@@ -118,7 +119,7 @@ function drawDuel() {
   const steps = duel?.steps || 300;
   keep(faultParts.duel, [
     el("h3", {}, t("duel"), el("small", {}, duel ? t("duel_of", { done: Math.max(duel.right.loss.length, duel.wrong.loss.length), steps, batch: duel.batch, seed: duel.seed }) : ""), act),
-    told ? [el("div", { class: "tl-b-charts" }, chart(duel, "loss"), chart(duel, "own")), el("p", { class: "tl-b-duel-says" }, duelText(duel))] : el("p", { class: "tl-b-hint" }, t(race()?.state === "running" && !duel ? "duel_other" : "duel_empty", { steps })),
+    told ? [el("p", { class: "tl-b-key" }, lineOf("right"), t("code_right"), lineOf("wrong"), t("code_wrong")), el("div", { class: "tl-b-charts" }, chart(duel, "loss"), chart(duel, "own")), el("p", { class: "tl-b-duel-says" }, duelText(duel))] : el("p", { class: "tl-b-hint" }, t(race()?.state === "running" && !duel ? "duel_other" : "duel_empty", { steps })),
   ]);
 }
 
@@ -129,32 +130,23 @@ function duelText(duel) {
     if (!each.loss.length || !look) return "";
     return t(`duel_${side}`, { loss: final(each.loss) === null ? "∞" : final(each.loss).toFixed(3), own: percent(look[2]), token: percent(look[1]), step: look[0] });
   });
-  return said.filter(Boolean).join(" ");
+  return joined(said);
 }
 
 function chart(duel, what) {
-  const W = 216, H = 118, left = 30, right = 8, top = 20, bottom = 16, steps = duel.steps;
+  const W = 216, H = 112, left = 34, right = 6, top = 20, bottom = 16, steps = duel.steps;
   const points = (side) => (what === "loss" ? duel[side].loss.map((y, i) => [i + 1, y]) : duel[side].looks.map(([step, , own]) => [step, own])).filter(([, y]) => y !== null);
-  const high = what === "own" ? 1 : Math.max(1, ...points("right").map(([, y]) => y), ...points("wrong").slice(0, 20).map(([, y]) => y)) * 1.02;
+  const high = what === "own" ? 1 : Math.max(1, ...points("right").map(([, y]) => y), ...points("wrong").slice(0, 20).map(([, y]) => y));
   const x = (step) => left + ((W - left - right) * step) / steps, y = (value) => top + (H - top - bottom) * (1 - Math.min(value, high) / high);
   const path = (list) => list.map(([step, value], i) => `${i ? "L" : "M"}${x(step).toFixed(1)} ${y(value).toFixed(1)}`).join("");
   const write = (kind, px, py, text, anchor = "start") => svg("text", { class: kind, x: px, y: py, "text-anchor": anchor }, text);
-  const marks = what === "own" ? [[0, "0"], [0.5, "50 %"], [1, "100 %"]] : [[0, "0"], [high / 1.02 / 2, (high / 2.04).toFixed(1)], [high / 1.02, (high / 1.02).toFixed(1)]];
-  const lines = ["right", "wrong"].map((side) => {
-    const list = points(side), end = final(list);
-    return [svg("path", { class: `tl-b-curve tl-b-curve-${side}`, d: path(list) }), what === "own" ? list.map(([step, value]) => svg("circle", { class: `tl-b-dot-${side}`, cx: x(step).toFixed(1), cy: y(value).toFixed(1), r: side === "right" ? 2.4 : 2 })) : [],
-      end && list.length > 1 && end[0] > steps * 0.45 ? write(`tl-b-label-${side}`, x(end[0]) - 2, labelAt(side), t(`code_${side}`), "end") : []];
-  });
+  const marks = what === "own" ? [[0, percent(0)], [0.5, percent(0.5).replace(".0", "")], [1, percent(1)]] : [[0, "0"], [high / 2, (high / 2).toFixed(1)], [high, high.toFixed(1)]];
+  const dots = (side, list) => list.map(([step, value]) => svg("circle", { class: `tl-b-dot-${side}`, cx: x(step).toFixed(1), cy: y(value).toFixed(1), r: 2.2 }));
+  const curve = (side) => [svg("path", { class: `tl-b-curve tl-b-curve-${side}`, d: path(points(side)) }), what === "own" ? dots(side, points(side)) : []];
   return svg("svg", { class: "tl-b-chart", viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${t(`chart_${what}`)}: ${duelText(duel)}` },
-    write("tl-b-chart-title", left, 11, t(`chart_${what}`)),
+    write("tl-b-chart-title", 2, 11, t(`chart_${what}`)),
     marks.map(([value, text]) => [svg("line", { class: "tl-b-grid", x1: left, x2: W - right, y1: y(value), y2: y(value) }), write("tl-b-tick", left - 4, y(value) + 3.5, text, "end")]),
-    write("tl-b-tick", left, H - 3, "0"), write("tl-b-tick", W - right, H - 3, t("steps", { steps }), "end"), lines);
-
-  // Above its curve where that is the upper one, else below it.
-  function labelAt(side) {
-    const ends = Object.fromEntries(["right", "wrong"].map((each) => [each, final(points(each))?.[1]]));
-    const mine = y(ends[side]), other = ends[side === "right" ? "wrong" : "right"];
-    const above = other === undefined ? true : side === "right" ? y(ends.right) <= y(other) : y(ends.wrong) < y(other);
-    return Math.max(top + 4, Math.min(H - bottom - 3, above ? mine - 5 : mine + 12));
-  }
+    write("tl-b-tick", left, H - 3, "0"), write("tl-b-tick", W - right, H - 3, t("steps", { steps }), "end"), curve("right"), curve("wrong"));
 }
+
+const lineOf = (side) => svg("svg", { class: "tl-b-sample", viewBox: "0 0 26 8", "aria-hidden": "true" }, svg("path", { class: `tl-b-curve tl-b-curve-${side}`, d: "M0 4L26 4" }));

@@ -114,7 +114,7 @@ function drawMysteryLedger(now) {
   const key = JSON.stringify([window.TL.lang(), now.round, now.ledger.length]);
   if (gameParts.ledger.dataset.key === key) return;
   gameParts.ledger.dataset.key = key;
-  const rows = now.ledger.map(([name, sizes, ...numbers], i) => el("tr", {}, el("td", { class: "tl-b-n" }, String(i + 1)), el("th", { scope: "row" }, name.split(/(?<=[/.])/).flatMap((part) => [part, el("wbr")])), el("td", {}, sizes.join("×")), numbers.map((number) => el("td", { class: "tl-b-n" }, size(number)))));
+  const rows = now.ledger.map(([name, sizes, ...numbers], i) => el("tr", {}, el("td", { class: "tl-b-n" }, String(i + 1)), el("th", { scope: "row" }, broken(name)), el("td", {}, sizes.join("×")), numbers.map((number) => el("td", { class: "tl-b-n" }, size(number)))));
   gameParts.ledger.replaceChildren(el("h3", {}, t("mledger"), el("small", {}, t("mledger_sub", { n: rows.length }))), el("div", { class: "tl-b-mscroll", tabindex: 0, role: "group", "aria-label": t("mledger") },
     el("table", {}, el("thead", {}, el("tr", {}, ["index", "tensor", "shape", "mean", "least", "most"].map((word) => el("th", { scope: "col" }, t(word))))), el("tbody", {}, rows))));
 }

@@ -42,6 +42,7 @@ function drawSide() {
   }
   const heading = (word, more = "") => el("div", { class: "tl-group" }, el("h2", {}, t(word)), more);
   sideParts.head.replaceChildren(heading("fault"));
+  for (const box of [sideParts.head, sideParts.find]) box.hidden = view.playing;
   sideParts.find.placeholder = t("find");
   sideParts.find.setAttribute("aria-label", t("find"));
   const radio = (name) => el("label", { class: "tl-b-choice" }, el("input", { type: "radio", name: "tl-b-group", value: name, checked: view.group === name, data: { keep: `group-${name}` }, onchange: () => { view.group = name; refresh(); } }),
@@ -51,12 +52,13 @@ function drawSide() {
   const on = view.on !== "none" && faultOf.has(view.on);
   const seed = el("input", { type: "number", min: 1, max: 2147483647, step: 1, value: view.seed, id: "tl-b-seed", data: { keep: "seed" }, onchange: (event) => { view.seed = event.currentTarget.value; } });
   const wanted = () => { const number = Math.trunc(Number(seed.value)); return number >= 1 && number <= 2147483647 ? number : newSeed(); };
-  keep(sideParts.body, [
+  keep(sideParts.body, [view.playing ? [] : [
     el("div", { class: "tl-b-choices", role: "radiogroup", "aria-label": t("group") }, ["all", ...groups].map(radio)),
     heading("checks"), el("div", { class: "tl-b-choices", role: "group", "aria-label": t("checks") }, levelsOf.map(level)), el("div", { class: "tl-b-tools" }, runButtons()),
     el("p", { class: "tl-b-note" }, board() ? where() : t("of_explore")),
     heading("also_on"), el("p", { class: "tl-b-note" }, t("also_on_says")),
     el("label", { class: "tl-b-choice tl-b-keep-on" }, el("input", { type: "checkbox", checked: on, disabled: !on && !view.picked, data: { keep: "keep-on" }, onchange: () => turn(on ? "none" : view.picked) }), el("span", {}, on ? t("on_now", { fault: titleOf(view.on) }) : t("keep_on"))),
+  ],
     heading("game"), el("div", { class: "tl-b-seed" }, el("label", { for: "tl-b-seed" }, t("seed")), seed),
     el("div", { class: "tl-b-tools" }, view.playing ? button("leave", leave) : button("mystery", () => { closeSide(); play(wanted()); }), view.playing && game() ? button("class_link", copyClassLink, { title: t("class_link_says") }) : null),
     el("p", { class: "tl-b-note" }, t("game_says")),

@@ -160,7 +160,7 @@ def tick(lab: Lab | None) -> Iterator[tuple[Any, Any, Any]]:
     for parts in lab.work(SLICE, EVERY):
         yield gr.skip(), gr.HTML(**told(lab, parts)), gr.skip()
     # The lab goes out once a slice, so that the state of a tab at work does not expire.
-    yield lab, gr.HTML(**told(lab, {"board"})), gr.skip() if lab.busy else gr.Timer(active=False)
+    yield lab, gr.skip(), gr.skip() if lab.busy else gr.Timer(active=False)
 
 
 def told(lab: Lab, parts: set[str]) -> dict[str, str]:
