@@ -36,7 +36,7 @@ def run(name: str, seed: int, training: bool = False) -> Ledger:
 
 def test_the_presets_are_offered_from_the_easiest_on() -> None:
     assert NAMES == [
-        "first_look", "sentences", "hand_computed", "shape_check", "minimal_encoder",
+        "first_look", "sentences", "hand_computed", "shape_check", "minimal_encoder", "left_padding", "empty_row",
         "low_memory", "paper_base", "paper_big", "deep_post", "deep_pre",
     ]  # fmt: skip
     assert {file.stem for file in presets.FOLDER.iterdir()} == set(NAMES)
@@ -88,6 +88,8 @@ def test_each_preset_runs_and_costs_what_was_estimated(name: str) -> None:
         ("hand_computed", (2, 1, 1, 1, 3), (1, 2, 2)),
         ("shape_check", (512, 8, 1, 1, 2048), (2, 10, 10)),
         ("minimal_encoder", (64, 4, 2, 2, 128), (2, 5, 0)),
+        ("left_padding", (64, 4, 2, 2, 128), (2, 7, 5)),
+        ("empty_row", (64, 4, 2, 2, 128), (2, 7, 5)),
         ("low_memory", (256, 8, 3, 3, 1024), (2, 13, 11)),
         ("paper_base", (512, 8, 6, 6, 2048), (2, 13, 11)),
         ("paper_big", (1024, 16, 6, 6, 4096), (2, 13, 11)),
@@ -122,6 +124,33 @@ def test_sentences_are_of_different_length_and_stand_as_words() -> None:
     assert batch.src_tokens[1][:2] == ["今天", "下雨"]
     assert batch.tgt_tokens[1][:4] == ["⟨s⟩", "it", "rains", "today"]
     assert run("sentences", 7)["decoder.layers.0.cross_attention/weights"].shape == (3, 4, 11, 7)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_left_padding_leaves_a_query_without_a_key_and_each_fill_shows_it(seed: int) -> None:
+    key = "decoder.layers.0.self_attention"
+    ledger = run("left_padding", seed)
+    allowed, weights = ledger[f"{key}/allowed"].value, ledger[f"{key}/weights"].value
+    assert allowed[1, 0].sum(dim=-1).tolist() == [0, 1, 2, 3, 4]
+    assert weights[1, :, 0].eq(0).all() and ledger["logits"].value.isfinite().all()
+    preset = load_preset("left_padding")
+    for fill, first in (("-inf", math.nan), ("finfo_min", 0.2)):
+        model = build(preset.model, preset.masks.replace(fill=fill), seed=seed).eval()
+        batch = preset.batch(seed)
+        with torch.no_grad(), trace(model) as changed:
+            logits = model(batch.src, batch.tgt)
+        got = changed[f"{key}/weights"].value[1, :, 0]
+        torch.testing.assert_close(got, torch.full_like(got, first), equal_nan=True)
+        assert logits[1, 0].isnan().all() == math.isnan(first)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_window_and_padding_together_leave_two_rows_empty_and_one_of_a_single_key(seed: int) -> None:
+    ledger = run("empty_row", seed)
+    key = "encoder.layers.0.self_attention"
+    assert ledger[f"{key}/allowed"].value[1, 0].sum(dim=-1).tolist() == [2, 3, 3, 2, 1, 0, 0]
+    weights = ledger[f"{key}/weights"].value[1]
+    assert weights[:, 5:].eq(0).all() and weights[:, 4, 3].eq(1).all()
 
 
 def test_hand_computed_numbers_come_out_with_a_pencil() -> None:
@@ -378,6 +407,15 @@ def test_settings_give_tokens_and_take_them_back() -> None:
         MaskConfig(encoder_self=("custom",), encoder_self_custom=((True, False), (True, True)))
     )
     assert apply_settings(preset, []) == preset
+
+
+def test_a_condition_of_a_mask_may_hold_spaces_and_the_comma_of_a_function() -> None:
+    chosen = "masks.decoder_self=padding,where:q - k < 3,causal"
+    assert apply_settings(Preset(), [chosen]).masks.decoder_self == ("padding", "where:q - k < 3", "causal")
+    two = apply_settings(Preset(), ["cross=where:abs(q - min(k, 2)) <= max(h,1),random:40", "encoder_self=documents"])
+    assert two.masks.cross == ("where:abs(q - min(k, 2)) <= max(h,1)", "random:40")
+    assert preset_from_toml(two.to_toml()) == two
+    assert MaskConfig.from_dict(two.masks.to_dict()) == two.masks
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,35 @@ def for_attention(
     )  # fmt: skip
 
 
+def by_rule(
+    masks: MaskConfig, attention: str, q_len: int, keys: Int[Tensor, "B k"], *, pad_id: int = 0, n_heads: int = 1
+) -> dict[str, Bool[Tensor, "B H q k"]]:
+    """What each rule of ``attention`` allows by itself; all of them joined with ``&`` are ``for_attention``.
+
+    Causal behind a prefix is the prefix's, and is left out.
+
+    >>> alone = by_rule(MaskConfig(), "decoder_self", 2, torch.tensor([[5, 0]]))
+    >>> {rule: allowed[0, 0].int().tolist() for rule, allowed in alone.items()}
+    {'padding': [[1, 0], [1, 0]], 'causal': [[1, 0], [1, 1]]}
+
+    Raises:
+        ValueError: as ``compose``.
+    """
+    rules = getattr(masks, attention)
+    prefixed = any(rule.startswith("prefix:") for rule in rules)
+    found = {}
+    for rule in rules:
+        if rule == "causal" and prefixed:
+            continue
+        matrix = {} if rule == "custom" else {f"{attention}_custom": None}
+        allowed = for_attention(
+            masks.replace(**{attention: (rule,), **matrix}), attention, q_len, keys, pad_id=pad_id, n_heads=n_heads
+        )
+        assert allowed is not None
+        found[rule] = allowed.expand(len(keys), n_heads, q_len, keys.shape[1])
+    return found
+
+
 def empty_rows(allowed: Bool[Tensor, "*b q k"]) -> list[tuple[int, ...]]:
     """The indices of the queries that see no key at all.
 

@@ -14,8 +14,8 @@ from transformer_core.errors import ConfigError, nearest
 from transformer_core.rules import split_rules
 
 FOLDER = Path(__file__).resolve().parent.parent / "presets"
-FIRST = ("first_look", "sentences", "hand_computed", "shape_check", "minimal_encoder", "low_memory", "paper_base",
-         "paper_big", "deep_post", "deep_pre")  # fmt: skip
+FIRST = ("first_look", "sentences", "hand_computed", "shape_check", "minimal_encoder", "left_padding", "empty_row",
+         "low_memory", "paper_base", "paper_big", "deep_post", "deep_pre")  # fmt: skip
 """The order in which presets are offered: from the easiest on. Other files of the folder follow."""
 MAX_BYTES = 1 << 20
 """The largest file that is read as a preset."""

@@ -6,7 +6,7 @@ prints to stdout and gives the exit status. Whatever it refuses, it raises as a 
 
 from types import ModuleType
 
-from transformer_core.commands import check, compare, faults, ledger, presets, train
+from transformer_core.commands import check, compare, faults, ledger, masks, presets, train
 
 __all__ = ["COMMANDS"]
 
@@ -15,6 +15,7 @@ COMMANDS: dict[str, ModuleType] = {
     "compare": compare,
     "faults": faults,
     "ledger": ledger,
+    "masks": masks,
     "train": train,
     "presets": presets,
 }
