@@ -15,6 +15,7 @@ from transformer_core.__main__ import main
 from transformer_core.checks import CHECKS, NUMERICS
 from transformer_core.commands.common import WIDTH
 from transformer_core.commands.train import BAR, recipe
+from transformer_core.faults import FAULTS
 from transformer_core.presets import preset_names
 
 ROOT = Path(__file__).parent.parent
@@ -107,6 +108,95 @@ def test_check_of_a_model_too_large_looks_at_its_structure(capsys: Output) -> No
 def test_every_preset_passes_every_check(capsys: Output, preset: str) -> None:
     assert main(["check", "--preset", preset]) == 0
     assert "✗" not in capsys.readouterr().out
+
+
+# check --level
+
+
+def names_of(capsys: Output, *arguments: str) -> list[str]:
+    assert main(["check", "--json", *arguments]) == 0
+    return [each["name"] for each in json.loads(capsys.readouterr().out)["checks"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "levels"),
+    [
+        ([], {1, 2}),
+        (["--level", "1"], {1}),
+        (["--level", "3,1"], {1, 3}),
+        (["--level", "2", "--level", "5"], {2, 5}),
+        (["--level", "all"], {1, 2, 3, 4, 5}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_check_runs_the_levels_that_are_asked_for(capsys: Output, arguments: list[str], levels: set[int]) -> None:
+    assert names_of(capsys, *arguments) == [row.name for row in CHECKS if row.level in levels]
+
+
+# faults
+
+
+def test_faults_prints_a_row_for_each_fault_and_what_they_come_to(capsys: Output) -> None:
+    assert main(["faults", "--level", "1,2"]) == 1  # two levels do not see everything
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= WIDTH and f"torch {torch.__version__}" in text
+    checks = [row for row in CHECKS if row.level <= 2]
+    for letter, row in zip("abcdefghijklmnopqrstuvwxyz", checks, strict=False):
+        assert f"{letter} {row.name}" in text
+    right = next(line for line in lines if line.startswith("(the right model)"))
+    assert right.endswith("  ok") and "●" not in right
+    rows = {line.split()[0]: line for line in lines if line.split() and line.split()[0] in FAULTS}
+    assert list(rows) == list(FAULTS)
+    level_1 = sum(row.level == 1 for row in checks)
+    marks = rows["merge_without_transpose"][len("positions_missing_on_decoder") + 3 :]
+    assert marks[[row.name for row in checks].index("head_order")] == "●"
+    assert marks[level_1] == " " and "△" in marks[level_1:]
+    assert rows["mask_without_head_axis"].endswith("  1") and rows["eval_forgotten"].endswith("  0")
+    assert "On the right model no check fails." in text
+    unseen = " ".join(lines[lines.index("") :]).partition("No check sees ")[2].partition(".")[0].split(", ")
+    assert "eval_forgotten" in unseen and "no_scaling" not in unseen
+    totals = {line.split()[1]: line.split() for line in lines if line.startswith("    ") and len(line.split()) == 4}
+    assert set(totals) == {row.name for row in checks} and totals["head_width"][2] == "1"
+
+
+def test_faults_as_json_is_the_matrix_with_its_setting(capsys: Output) -> None:
+    assert main(["faults", "--json", "--level", "1", "--seed", "3", "--set", "n_heads=2"]) == 1
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert (found["seed"], found["levels"], found["model"]["n_heads"]) == (3, [1], 2)
+    assert [row["name"] for row in found["rows"]] == [None, *FAULTS]
+    shared = next(row for row in found["rows"] if row["name"] == "shared_layer")
+    caught = {cell["check"]: cell["finding"] for cell in shared["cells"] if cell["verdict"] == "caught"}
+    assert set(caught) == {"layers_independent", "parameter_count"} and "shared between layers" in str(caught)
+    assert found["summary"]["faults"]["shared_layer"] == ["layers_independent", "parameter_count"]
+    assert found["summary"]["false_alarms"] == [] and "no_scaling" in found["summary"]["uncaught"]
+
+
+def test_one_fault_shows_both_codes_its_story_and_its_row(capsys: Output) -> None:
+    assert main(["faults", "no_scaling", "--level", "2,5"]) == 0
+    text = capsys.readouterr().out
+    fault = FAULTS["no_scaling"]
+    flat = " ".join(text.split())
+    assert f"no_scaling: {fault.title}" in text and fault.story in flat
+    right, wrong = text.partition("right:")[2].split("wrong:")
+    assert "scale=self.scale," in right and "scale=False," in wrong
+    file, function, first, *_ = fault.lines()
+    assert f"{file}:{first}, {function} (section 3.2.1)" in text and f"  {first}  " in right
+    assert "67 tensors of a forward differ, the first is encoder.layers.0.self_attention/scores." in text
+    assert "● attention_formula: relative difference" in flat and "Do not see it: row_sums" in flat
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_one_fault_as_json_holds_its_code(capsys: Output) -> None:
+    assert main(["faults", "gradients_not_cleared", "--json", "--level", "1"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["right"] == ["    optimizer.zero_grad()"] and found["wrong"] == [""]
+    assert [row["name"] for row in found["rows"]] == [None, "gradients_not_cleared"]
+
+
+def test_faults_ends_with_1_when_the_right_model_fails(capsys: Output) -> None:
+    assert main(["faults", "no_scaling", "--level", "2", "--set", "pad_side=left", "--set", "fill=-inf"]) == 1
+    assert "On the right model row_sums" in capsys.readouterr().out
 
 
 # ledger
@@ -278,6 +368,12 @@ def test_presets_lists_names_sizes_and_costs(capsys: Output) -> None:
         (["ledger", "--set", "d_model"], "key=value"),
         (["check", "--seed", "seven"], "invalid int value: 'seven'"),
         (["check", "--seed", "-1"], "seed"),
+        (["check", "--level", "6"], "there is no level '6' of checks; 1, 2, 3, 4, 5 and all are"),
+        (["check", "--level", "1,two"], "there is no level 'two'"),
+        (["faults", "no_scalin"], "there is no fault 'no_scalin'; there are"),
+        (["faults", "no_scalin"], "The nearest is no_scaling."),
+        (["faults", "--preset", "paper_big"], "paper_big is too large to be run with every fault"),
+        (["faults", "--seed", "-1"], "seed"),
         (["chek"], "invalid choice"),
         ([], "required"),
         (["ledger", "--nonsense"], "Unrecognized arguments: --nonsense"),
@@ -315,6 +411,13 @@ def test_ctrl_c_ends_with_130_and_one_sentence() -> None:
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert error == "Stopped by Ctrl-C; nothing was saved.\n"
+
+
+def test_a_terminal_without_unicode_gets_other_signs_for_the_matrix() -> None:
+    process = start("faults", "--level", "1", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    text, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (1, "")
+    assert text.isascii() and "?" not in text and "X caught   . not seen   ! passes wrongly" in text
 
 
 def test_a_terminal_without_unicode_gets_words_for_signs() -> None:
