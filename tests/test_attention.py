@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from tests import torch_names
 from transformer_core import masks
 from transformer_core.attention import MultiHeadAttention, attend, masked_softmax
 from transformer_core.layers import Dropout, Noise
 from transformer_core.ledger import trace
+from transformer_core.parity import torch_state
 
 
 def normal(*shape, seed=7, dtype=torch.float64):
@@ -110,7 +110,7 @@ def test_multi_head_attention_equals_torch_with_the_same_weights(d_model, n_head
     torch.manual_seed(3)
     ours = MultiHeadAttention(d_model, n_heads).double()
     theirs = nn.MultiheadAttention(d_model, n_heads, batch_first=True).double().eval()
-    theirs.load_state_dict(torch_names.attention("", ours))
+    theirs.load_state_dict(torch_state(ours))
     x, memory = normal(3, 5, d_model), normal(3, 11, d_model, seed=8)
     allowed = masks.padding(torch.tensor([[4] * 11, [4] * 7 + [0] * 4, [4] + [0] * 10]), 0)
     with trace(ours) as ledger:

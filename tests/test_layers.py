@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests import torch_names
 from transformer_core import layers
 from transformer_core.config import ModelConfig
 from transformer_core.layers import DecoderLayer, Dropout, EncoderLayer, FeedForward, Noise, make_norm
+from transformer_core.parity import torch_state
 
 CONFIG = ModelConfig(d_model=15, n_heads=3, d_ff=11)
 
@@ -121,7 +121,7 @@ def test_dropout_is_on_the_sublayer_and_not_on_the_residual():
 
 def torch_layer(kind, ours, **options):
     theirs = kind(15, 3, 11, 0.0, batch_first=True, **options).double().eval()
-    theirs.load_state_dict(torch_names.layer(ours))
+    theirs.load_state_dict(torch_state(ours))
     return theirs
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests import torch_names
 from transformer_core.config import MaskConfig, ModelConfig
 from transformer_core.ledger import trace
 from transformer_core.model import Transformer, build
+from transformer_core.parity import torch_state
 from transformer_core.positions import sinusoidal
 
 CONFIG = ModelConfig(d_model=15, n_heads=3, d_ff=11, src_vocab_size=19, tgt_vocab_size=23, max_seq_len=16)
@@ -23,7 +23,7 @@ TGT = torch.tensor([[1, 4, 5, 6, 7], [1, 8, 9, 0, 0], [1, 4, 0, 0, 0]])
 def test_the_model_equals_nn_transformer_with_the_same_weights(order, dtype, tolerance):
     ours = build(CONFIG.replace(norm_order=order, final_norm=True), seed=7, dtype=dtype).eval()
     theirs = nn.Transformer(15, 3, 2, 2, 11, 0.0, batch_first=True, norm_first=order == "pre").to(dtype).eval()
-    theirs.load_state_dict(torch_names.transformer(ours))
+    theirs.load_state_dict(torch_state(ours))
     with torch.no_grad():
         hidden = theirs(
             ours.embed("src", SRC), ours.embed("tgt", TGT),

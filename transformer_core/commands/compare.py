@@ -99,7 +99,7 @@ def tensor_lines(found: dict[str, Comparison]) -> Iterator[str]:
     others = {each.key: each for each in double.forward}
     rows = [(each.key, " x ".join(map(str, each.shape)), bar(each), size(each.max_abs), size(each.padded),
              size(others[each.key].max_abs) if each.key in others else "",
-             "<-" if each.key == single.first else "") for each in single.forward]  # fmt: skip
+             "<-" if each.key in (single.first, double.first) else "") for each in single.forward]  # fmt: skip
     scale = f"1e{LOWEST}".ljust(BAR - len(f"1e{HIGHEST}")) + f"1e{HIGHEST}"
     yield from table(("tensor", "shape", scale, "float32", "padded", "float64", ""), rows, (3, 4, 5), flexible=0)
     for name, each in found.items():

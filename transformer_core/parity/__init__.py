@@ -7,7 +7,7 @@ from transformer_core.parity.sdpa import compare_attention
 from transformer_core.parity.speed import SpeedRow, attention_speed, present_devices
 from transformer_core.parity.sweep import WHAT, SweepPoint, sweep
 from transformer_core.parity.tensors import LIMITS, compare, stir
-from transformer_core.parity.weights import NoCounterpart, load_from_torch, names, to_torch
+from transformer_core.parity.weights import NoCounterpart, load_from_torch, names, to_torch, torch_state
 
 __all__ = [
     "LIMITS",
@@ -30,4 +30,5 @@ __all__ = [
     "stir",
     "sweep",
     "to_torch",
+    "torch_state",
 ]

@@ -91,10 +91,13 @@ def worst(differences: Iterable[Difference]) -> float:
 
 
 def difference(ours: Tensor, theirs: Tensor, apart: Tensor | None, key: str, limit: float) -> Difference:
-    """Two tensors side by side; the cells of ``apart`` do not count for the verdict."""
+    """Two tensors side by side; the cells of ``apart`` do not count for the verdict. NaN on both sides is the same."""
     if ours.shape != theirs.shape:
         return Difference(key, tuple(ours.shape), math.inf, math.inf, limit, False)
     off, size, padded = (ours - theirs).abs(), theirs.abs(), None
+    if not off.sum().isfinite():  # a sum shows NaN for the price of one pass
+        both = ours.isnan() & theirs.isnan()
+        off, size = off.masked_fill(both, 0), size.masked_fill(both, 0)
     if apart is not None and apart.any():
         padded = float(off.masked_fill(~apart, 0).max())
         off, size = off.masked_fill(apart, 0), size.masked_fill(apart, 0)

@@ -106,13 +106,13 @@ def loss_of(config: Any, batch: Batch, output: Tensor) -> Tensor:
 
     Without targets the mean square of the output stands in for a loss.
     """
-    labels = batch.labels
+    labels, asked = batch.labels, output
     if labels is None and config.has_decoder and batch.tgt is not None:
-        labels, output = batch.tgt[:, 1:].masked_fill(batch.tgt[:, :-1] == config.pad_id, config.pad_id), output[:, :-1]
+        labels, asked = batch.tgt[:, 1:].masked_fill(batch.tgt[:, :-1] == config.pad_id, config.pad_id), output[:, :-1]
     if labels is not None and labels.dim() == output.dim() - 1:
         ignored = config.pad_id if labels.dim() == 2 else -100
         if (labels != ignored).any():
-            return F.cross_entropy(output.flatten(0, -2), labels.flatten(), ignore_index=ignored)
+            return F.cross_entropy(asked.flatten(0, -2), labels.flatten(), ignore_index=ignored)
     return output.square().mean()
 
 

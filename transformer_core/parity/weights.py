@@ -42,13 +42,17 @@ def to_torch(ours: nn.Module, *, final_norm: str = "same", nested: bool = False)
     if final_norm not in ("same", "torch"):
         raise ValueError(f"final_norm {final_norm!r} is not known; same and torch are")
     theirs = _skeleton(ours, final_norm == "torch", nested)
-    own = ours.state_dict()
-    some = next(iter(own.values()))
-    state = {name: torch.cat([own[part] for part in parts]) for name, parts in names(ours).items()}
+    some, state = next(ours.parameters()), torch_state(ours)
     for name, empty in theirs.state_dict().items():  # the norms that ours has not
         state.setdefault(name, torch.full(empty.shape, float(name.endswith("weight"))))
     theirs.to_empty(device=some.device).to(some.dtype).load_state_dict(state)
     return theirs.train(ours.training)
+
+
+def torch_state(ours: nn.Module) -> dict[str, Tensor]:
+    """Our weights under torch's names, for ``load_state_dict`` of a module made by hand."""
+    own = ours.state_dict()
+    return {name: torch.cat([own[part] for part in parts]) for name, parts in names(ours).items()}
 
 
 def load_from_torch(ours: nn.Module, theirs: nn.Module) -> None:
