@@ -99,8 +99,8 @@ FAULTS = (
         group="layers",
         title="Attention to the source is fed from the decoder",
         story="Keys and values of the second attention come from the decoder, as in the line above it. It runs, and "
-        "no test for leaks finds anything, since nothing of the source arrives at all. The loss stays where it is "
-        "without reading the source, and changing the source does not move the output.",
+        "whoever only looks for leaks finds none, since nothing of the source arrives at all. The loss stays where it "
+        "is without reading the source, and changing the source does not move the output.",
         section="3.2.3",
         place="layers.DecoderLayer.forward",
         right="self.cross_attention(x, memory, memory_allowed)",

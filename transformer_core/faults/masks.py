@@ -149,9 +149,9 @@ FAULTS = (
         name="causal_on_encoder",
         group="masks",
         title="The encoder has a causal mask",
-        story="The mask of the decoder is handed to the encoder as well. Nothing forbidden is seen, so no leak is "
-        "found. But a source token no longer knows what comes after it, which only shows if one asks whether "
-        "everything visible does arrive.",
+        story="The mask of the decoder is handed to the encoder as well. Nothing forbidden is seen, so whoever only "
+        "looks for leaks finds none. But a source token no longer knows what comes after it, which shows if one asks "
+        "whether everything visible does arrive.",
         section="3.2.3",
         place="model.Transformer.encode",
         right='self.allowed("encoder_self", src.shape[1], src)',
@@ -162,9 +162,9 @@ FAULTS = (
         name="causal_on_cross",
         group="masks",
         title="Attention to the source has a causal mask",
-        story="One mask is used for both attentions of the decoder. Nothing is hidden too little, so no leak is "
-        "found. The first target positions cannot see the end of the source, which they may: reversing a word is "
-        "learned slowly and in part.",
+        story="One mask is used for both attentions of the decoder. Nothing forbidden is seen, so whoever only looks "
+        "for leaks finds none. The first target positions cannot see the end of the source, which they may: reversing "
+        "a word is learned slowly and in part.",
         section="3.2.3",
         place="model.Transformer.decode",
         right='self.allowed("cross", tgt.shape[1], src)',
