@@ -19,9 +19,11 @@ from explorer import words
 from transformer_core import attention
 from transformer_core.batches import Batch, make_batch
 from transformer_core.checks import CHECKS, NUMERICS, STRUCTURE, CheckResult, Finding, examine, run_checks
+from transformer_core.checks.table import ASPECTS
 from transformer_core.config import DataConfig, MaskConfig, ModelConfig
 from transformer_core.ledger import trace
 from transformer_core.model import Transformer, build
+from transformer_core.workshop import altered
 
 NAMES = [row.name for row in CHECKS if row.level in (STRUCTURE, NUMERICS)]
 """The checks that run where no level is named."""
@@ -207,6 +209,12 @@ def test_tokens_that_do_not_fit_are_refused_with_their_text() -> None:
         run_checks(model, Batch(torch.tensor([[29]]), torch.tensor([[1]])))
 
 
+def test_every_check_vouches_for_something() -> None:
+    for row in CHECKS:
+        assert row.claims and row.claims <= set(ASPECTS), row.name
+    assert set().union(*(row.claims for row in CHECKS)) == set(ASPECTS), "an aspect that nobody looks at"
+
+
 def test_claims_and_sentences_in_english_are_those_of_the_page() -> None:
     table = words.table()
     for row in CHECKS:
@@ -326,6 +334,15 @@ def test_head_width_convicts_heads_that_are_too_wide(monkeypatch: pytest.MonkeyP
     assert (result.passed, result.measured, result.expected) == (False, 15, 12)
 
 
+def test_head_width_convicts_heads_and_width_swapped() -> None:
+    """4 heads of 3 instead of 3 heads of 4: the product is the same, and so is every count."""
+    shop = altered("attention.MultiHeadAttention.split", "(self.n_heads, -1)", "(-1, self.n_heads)")
+    result = verdicts(shop.model.build(SMALL, seed=7).eval(), make_batch(SMALL, DATA, 7))["head_width"]
+    assert (result.passed, result.sentence, result.measured, result.expected) == (False, "swapped", 4, 3)
+    assert result.finding.startswith("4 heads × 3 in encoder.layers.0.self_attention/q;")
+    assert "3 × 4 was configured" in result.finding
+
+
 def test_head_order_convicts_a_view_without_transpose(monkeypatch: pytest.MonkeyPatch) -> None:
     def view_only(self: Any, x: Tensor) -> Tensor:
         return x.reshape(x.shape[0], self.n_heads, x.shape[1], -1)
@@ -377,6 +394,55 @@ def test_parameter_count_is_that_of_the_hand_count_and_convicts_one_more() -> No
     model.extra = nn.Parameter(torch.zeros(1))
     result = verdicts(model, batch)["parameter_count"]
     assert not result.passed and result.measured == result.expected + 1
+
+
+def test_buffers_are_counted_and_a_trained_table_of_waves_is_convicted() -> None:
+    model, batch = case()
+    facts = verdicts(model, batch)["buffers"].facts
+    layers = 2 * (4 * 2 + 2 * 2 + 2 * 2) + 2 * (8 * 2 + 2 * 2 + 3 * 2)  # attention, feed-forward, norms
+    assert facts["parameters"] == layers + 2 + 2 and facts["buffers"] == 2 and facts["device"] == "cpu"
+
+    waves = model.src_positions.weight
+    del model.src_positions.weight
+    model.src_positions.weight = nn.Parameter(waves)
+    result = verdicts(model, batch)["buffers"]
+    assert not result.passed and result.measured == 1
+    assert result.finding == (
+        f"1 of {facts['parameters'] + 2} tensors are kept as the wrong kind, first src_positions.weight: parameter, "
+        "buffer is right"
+    )
+
+
+def test_buffers_convicts_a_learned_table_that_is_not_trained_and_a_tensor_that_is_neither() -> None:
+    model, batch = case(SMALL.replace(positions="learned"))
+    table = model.tgt_positions.weight.detach()
+    del model.tgt_positions.weight
+    model.tgt_positions.register_buffer("weight", table)
+    result = verdicts(model, batch)["buffers"]
+    assert (result.measured, result.facts["kept"], result.facts["wanted"]) == (1, "buffer", "parameter")
+
+    model, batch = case()
+    model.encoder.layers[1].gate = torch.ones(3)
+    result = verdicts(model, batch)["buffers"]
+    assert (result.measured, result.facts["first"]) == (1, "encoder.layers.1.gate")
+
+
+def test_buffers_convicts_running_means_that_are_parameters() -> None:
+    model, batch = case(SMALL.replace(norm="batch"))
+    norm = model.encoder.layers[0].self_attention_norm
+    mean = norm.running_mean
+    del norm.running_mean
+    norm.running_mean = nn.Parameter(mean)
+    result = verdicts(model, batch)["buffers"]
+    assert (result.measured, result.facts["first"]) == (1, "encoder.layers.0.self_attention_norm.running_mean")
+
+
+def test_buffers_convicts_a_tensor_on_another_device() -> None:
+    model, batch = build(SMALL, device="meta"), make_batch(SMALL, DATA, 1)
+    model.output.register_buffer("elsewhere", torch.ones(2))
+    result = verdicts(model, batch)["buffers"]
+    assert (result.passed, result.sentence, result.measured) == (False, "elsewhere", 1)
+    assert result.finding.endswith("are not on meta, first output.elsewhere on cpu")
 
 
 # Probabilities and masks.
@@ -497,6 +563,149 @@ def test_attention_formula_convicts_scores_without_scale(monkeypatch: pytest.Mon
 def test_attention_formula_convicts_weights_read_after_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
     broken_softmax(monkeypatch, lambda scores, allowed: scores.masked_fill(~allowed, -math.inf).softmax(dim=-1) ** 2)
     assert not verdicts(*case())["attention_formula"].passed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "factor"),
+    [
+        ("scores = scores", 4),  # d_head is 4
+        ("scores = scores / q.shape[-1]", 1 / 4),
+        ("scores = scores / math.sqrt(3 * q.shape[-1])", 1 / 3),  # √d_model
+        ("scores = scores * math.sqrt(q.shape[-1])", 16),
+    ],
+)
+def test_score_scale_convicts_every_other_division_and_measures_it(wrong: str, factor: float) -> None:
+    shop = altered("attention.attend", "scores = scores / math.sqrt(q.shape[-1])", wrong)
+    result = verdicts(shop.model.build(SMALL, seed=7).eval(), make_batch(SMALL, DATA, 7))["score_scale"]
+    assert not result.passed and result.measured == pytest.approx(factor, rel=1e-5) and result.expected == 1
+
+
+def test_score_scale_says_how_large_the_scores_are() -> None:
+    model, batch = case()
+    ledger = _ledger(model, batch)
+    squares = [entry.value.square().mean().item() for entry in ledger if entry.name == "scores"]
+    products = [
+        (ledger[entry.key].value @ ledger[f"{entry.path}/k"].value.transpose(-2, -1)).square().mean().item()
+        for entry in ledger
+        if entry.name == "q"
+    ]
+    facts = verdicts(model, batch)["score_scale"].facts
+    assert (facts["low"], facts["high"]) == pytest.approx((min(squares), max(squares)))
+    assert facts["undivided"] == pytest.approx(max(products)) and facts["attentions"] == len(squares) == 6
+    assert 0.3 < facts["low"] < facts["high"] < 4, "new weights give scores near 1"
+
+
+def test_score_scale_wants_no_division_where_none_is_configured() -> None:
+    model, batch = case(SMALL.replace(scale_scores=False))
+    result = verdicts(model, batch)["score_scale"]
+    assert result.passed and result.expected == 4 and result.measured == pytest.approx(4)
+    for module in model.modules():
+        if isinstance(module, attention.MultiHeadAttention):
+            module.scale = True
+    assert "score_scale" in failed(model, batch)
+    assert "score_scale" not in verdicts(*case(SMALL.replace(n_heads=12))), "divided by 1 there is nothing to see"
+
+
+def test_score_scale_holds_for_scores_of_0() -> None:
+    model, batch = case()
+    with torch.no_grad():
+        model.encoder.layers[0].self_attention.w_q.weight.zero_()
+    assert verdicts(model, batch)["score_scale"].passed
+
+
+def test_embeddings_convicts_a_table_that_is_not_scaled() -> None:
+    shop = altered("model.Transformer.embed", "x = x * math.sqrt(self.config.d_model)", "x = x")
+    result = verdicts(shop.model.build(SMALL, seed=7).eval(), make_batch(SMALL, DATA, 7))["embeddings"]
+    assert not result.passed and result.facts["first"] in ("src_embeddings", "tgt_embeddings")
+    assert result.measured == pytest.approx(1 - 12**-0.5)  # (√12 - 1) x against √12 x
+
+
+@pytest.mark.parametrize(
+    ("place", "right", "wrong"),
+    [
+        ("positions.Positions.forward", "return x + positions", "return x"),
+        ("positions.Positions.forward", "return x + positions", "return x + self.weight[: x.shape[0], None]"),
+        ("positions.Positions.forward", "return x + positions", "return x + positions.flip(0)"),
+        ("positions.sinusoidal", "[angle.sin(), angle.cos()]", "[angle.cos(), angle.sin()]"),
+    ],
+    ids=["none", "by the sentence", "backwards", "cosine first"],
+)
+def test_embeddings_convicts_positions_that_are_not_added(place: str, right: str, wrong: str) -> None:
+    shop = altered(place, right, wrong)
+    result = verdicts(shop.model.build(SMALL, seed=7).eval(), make_batch(SMALL, DATA, 7))["embeddings"]
+    assert not result.passed and result.measured > 0.01 and result.facts["first"].endswith("/input")
+
+
+def test_embeddings_looks_at_the_table_itself_and_not_at_what_dropout_left() -> None:
+    model, batch = case(SMALL.replace(dropout=0.5))
+    result = verdicts(model.train(), batch)["embeddings"]
+    assert result.passed and result.facts["tensors"] == 2
+    assert verdicts(model.eval(), batch)["embeddings"].facts["tensors"] == 4
+
+
+@pytest.mark.parametrize("norm_order", ["post", "pre"])
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("total = x + self.dropout(sublayer(normed))", "total = normed + self.dropout(sublayer(normed))"),
+        ("total = x + self.dropout(sublayer(normed))", "total = self.dropout(sublayer(normed))"),
+        ("total = x + self.dropout(sublayer(x))", "total = self.dropout(sublayer(x))"),
+        ('if self.norm_order == "post"', 'if (self.norm_order == "post") != (name == "feed_forward")'),
+    ],
+    ids=["from the normed", "pre: none", "post: none", "one norm in another place"],
+)
+def test_residuals_convicts_a_sum_of_something_else(norm_order: str, right: str, wrong: str) -> None:
+    shop = altered("layers.Layer.residual", right, wrong)
+    config = SMALL.replace(norm_order=norm_order)
+    model, batch = shop.model.build(config, seed=7).eval(), make_batch(config, DATA, 7)
+    in_use = "if" in right or ("sublayer(x)" in right) == (norm_order == "post")
+    result = verdicts(model, batch)["residuals"]
+    assert result.passed != in_use, "only the branch in use has a number to show"
+    if in_use:
+        assert result.measured > 0.1
+
+
+def test_residuals_measures_the_missing_stream_by_hand() -> None:
+    shop = altered(
+        "layers.Layer.residual", "total = x + self.dropout(sublayer(x))", "total = self.dropout(sublayer(x))"
+    )
+    config = SMALL.replace(n_encoder_layers=1, n_decoder_layers=1)
+    model, batch = shop.model.build(config, seed=7).eval(), make_batch(config, DATA, 7)
+    ledger = _ledger(model, batch)
+    off = []
+    for side, names in (("encoder", ("self_attention", "feed_forward")),
+                        ("decoder", ("self_attention", "cross_attention", "feed_forward"))):  # fmt: skip
+        came = ledger[f"{side}/input"].value
+        for name in names:
+            output = ledger[f"{side}.layers.0.{name}/output"].value
+            off.append(float(came.abs().max() / (came + output).abs().max()))
+            came = ledger[f"{side}.layers.0/{name}_norm"].value
+    result = verdicts(model, batch)["residuals"]
+    assert result.facts["tensors"] == len(off) + 2, "memory and logits too"
+    assert result.measured == pytest.approx(max(off))
+
+
+def test_residuals_follows_the_stream_to_its_end() -> None:
+    for place, right, wrong, first in [
+        ("model.Transformer.encode", 'memory = self.encoder(x, self.allowed("encoder_self", src.shape[1], src))',
+         'memory = 2 * self.encoder(x, self.allowed("encoder_self", src.shape[1], src))', "memory"),
+        ("model.Transformer.forward", "self.output(self.decode(", "2 * self.output(self.decode(", "logits"),
+    ]:  # fmt: skip
+        shop = altered(place, right, wrong)
+        result = verdicts(shop.model.build(SMALL, seed=7).eval(), make_batch(SMALL, DATA, 7))["residuals"]
+        assert not result.passed and result.facts["first"] == first
+
+
+def test_residuals_is_silent_while_dropout_acts() -> None:
+    model, batch = case(SMALL.replace(dropout=0.5))
+    assert "residuals" not in verdicts(model.train(), batch)
+    assert "residuals" in verdicts(model.eval(), batch)
+
+
+def test_residuals_does_not_blame_a_layer_that_is_used_twice() -> None:
+    model, batch = case()
+    model.encoder.layers[1] = model.encoder.layers[0]
+    assert "residuals" not in failed(model, batch), "every sum is right; it is the weights that are shared"
 
 
 def test_norms_convicts_the_sample_standard_deviation(monkeypatch: pytest.MonkeyPatch) -> None:
