@@ -208,8 +208,19 @@ def _subject(session: Session, live: Live | None, trained: Trained | None, limit
         if wanted == "trained" and subject.trained is None:
             raise Refusal("compare_untrained", "cmp_weights", ({"cmp_weights": "fresh"},))
     if subject.shapes_only or any(parameter.is_meta for parameter in subject.model.parameters()):
-        raise Refusal("compare_large", parameters=f"{subject.cost.parameters:,}", preset=session.preset)
+        raise Refusal("compare_large", parameters=f"{subject.cost.parameters:,}", options=options_of(session))
     return subject
+
+
+def options_of(session: Session) -> str:
+    """The preset and the changed model as the command line takes them.
+
+    >>> options_of(Session.of_preset("first_look").change(d_model=512))
+    '--preset first_look --set d_model=512'
+    """
+    query = session.to_query()
+    changed = [f"--set {name}={query[name]}" for name in query if BY_NAME[name].group == "model"]
+    return " ".join([f"--preset {session.preset}", *changed])
 
 
 def _compare(subject: Live, **asked: Any) -> Comparison:

@@ -1,5 +1,5 @@
 // Compare, left: every tensor on one line, its largest difference as a mark on a logarithmic scale.
-// A list box: one Tab stop, up and down through the rows, Enter opens the tensor in Explore.
+// A grid: one Tab stop, up and down through the rows, Enter opens the tensor in Explore.
 const { el, count } = TL;
 const t = (key, values) => TL.w(`compare.${key}`, values);
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
@@ -57,20 +57,20 @@ function drawRows(state, parts) {
     above = module;
     const moved = row.matched !== null && row.matched !== row.error;
     return el("div", {
-      class: `tl-c-row${again ? "" : " tl-c-begins"}`, role: "option", id: `tl-c-row-${n}`, tabindex: "-1", "aria-selected": "false", "aria-label": rowSentence(row),
+      class: `tl-c-row${again ? "" : " tl-c-begins"}`, role: "row", id: `tl-c-row-${n}`, tabindex: "-1", "aria-selected": "false", "aria-label": rowSentence(row),
       data: { key: row.key, state: look, first: n === first ? "yes" : "no" },
-    }, el("span", { class: "tl-c-index" }, row.index ?? (state.way === "forward" ? "" : n + 1)), el("span", { class: "tl-c-module", title: row.key }, again ? "" : module), el("span", { class: "tl-c-name" }, name),
-      el("span", { class: "tl-c-plot" },
+    }, el("span", { class: "tl-c-index", role: "gridcell" }, row.index ?? (state.way === "forward" ? "" : n + 1)), el("span", { class: "tl-c-module", role: "gridcell", title: row.key }, again ? "" : module), el("span", { class: "tl-c-name", role: "gridcell" }, name),
+      el("span", { class: "tl-c-plot", role: "gridcell" }, el("span", { class: "tl-vh" }, t(`row_${look}`)),
         moved ? el("i", { class: "tl-c-span", style: { left: percent(Math.min(row.matched, finite(row.error) ? row.error : Infinity)), right: `calc(100% - ${percent(row.error)})` } }) : null,
         moved ? el("i", { class: "tl-c-mark tl-c-hollow", style: { left: percent(row.matched) } }) : null,
-        el("i", { class: `tl-c-mark tl-c-${look}`, style: { left: percent(row.error) } }, look === "exact" ? "◂" : look === "differs" ? "✗" : "")),
-      el("span", { class: "tl-c-value" }, amount(row.error)), el("span", { class: "tl-c-first" }, n === first ? t("first_mark") : ""));
+        el("i", { class: `tl-c-mark tl-c-${look}`, "aria-hidden": "true", style: { left: percent(row.error) } }, look === "exact" ? "◂" : look === "differs" ? "✗" : "")),
+      el("span", { class: "tl-c-value", role: "gridcell" }, amount(row.error)), el("span", { class: "tl-c-first", role: "gridcell" }, n === first ? t("first_mark") : ""));
   });
   parts.axis.replaceChildren(el("span", { class: "tl-c-index" }, "#"), el("span", { class: "tl-c-module" }, t(state.way === "forward" ? "module" : "layer")), el("span", { class: "tl-c-name" }, t(state.way === "forward" ? "tensor" : "parameter")),
     el("span", { class: "tl-c-plot" }, marks.map((n) => el("i", { style: { left: percent(10 ** n) } }, tenTo(n)))), el("span", { class: "tl-c-value" }, "max |Δ|"), el("span", { class: "tl-c-first" }));
   parts.list.parentElement.dataset.way = state.way;
   parts.list.setAttribute("aria-label", t(`list_${state.way}`));
-  parts.list.replaceChildren(el("div", { class: "tl-c-inner", role: "presentation" }, ground, lines));
+  parts.list.replaceChildren(el("div", { class: "tl-c-inner", role: "rowgroup" }, ground, lines));
   put(parts.legend,
     el("span", {}, el("i", { class: "tl-c-agrees", "aria-hidden": "true" }), t("legend_agrees")), el("span", {}, el("i", { class: "tl-c-exact", "aria-hidden": "true" }, "◂"), t("legend_exact")),
     el("span", {}, el("i", { class: "tl-c-differs", "aria-hidden": "true" }, "✗"), t("legend_differs")),
@@ -87,7 +87,7 @@ function fitRows(state, parts) {
   parts.list.style.setProperty("--row", `${each}px`);
 }
 
-const rowsOf = (parts) => [...parts.list.querySelectorAll("[role=option]")];
+const rowsOf = (parts) => [...parts.list.querySelectorAll("[role=row]")];
 
 function markRow(state, parts) {
   const all = rowsOf(parts), at = all.findIndex((row) => row.dataset.key === state.key);

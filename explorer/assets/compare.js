@@ -12,7 +12,7 @@ const shownNow = () => TL.tab() === "compare";
 const parts = {
   verdict: el("p", { class: "tl-c-verdict", role: "status" }), facts: el("p", { class: "tl-c-facts" }), stale: el("p", { class: "tl-c-stale", hidden: true }),
   title: el("h2"), ways: el("div", { class: "tl-c-ways", role: "radiogroup" }), csv: el("button", { type: "button", class: "tl-c-button" }),
-  frame: el("div", { class: "tl-c-frame" }), axis: el("div", { class: "tl-c-row tl-c-axis", "aria-hidden": "true" }), list: el("div", { class: "tl-c-list", role: "listbox" }), legend: el("p", { class: "tl-c-legend" }), picked: el("p", { class: "tl-c-picked" }),
+  frame: el("div", { class: "tl-c-frame" }), axis: el("div", { class: "tl-c-row tl-c-axis", "aria-hidden": "true" }), list: el("div", { class: "tl-c-list", role: "grid" }), legend: el("p", { class: "tl-c-legend" }), picked: el("p", { class: "tl-c-picked" }),
   card: el("section", { class: "tl-c-card" }), reading: el("section", { class: "tl-c-reading" }),
   sweepHead: el("div", { class: "tl-c-head" }), sweepBar: el("div", { class: "tl-c-bar", role: "progressbar", "aria-valuemin": 0 }, el("i")), panels: el("div", { class: "tl-c-panels" }),
   sweepCell: el("output", { class: "tl-c-told" }), sweepLegend: el("p", { class: "tl-c-legend" }), sweepSay: el("p", { class: "tl-c-say" }),
@@ -125,7 +125,7 @@ function act(changes) {
 function fitHeight() {
   if (!box.clientWidth) return;
   const at = box.getBoundingClientRect(), zoom = at.width / box.offsetWidth || 1;
-  const high = (window.innerHeight - at.top - document.scrollingElement.scrollTop) / zoom - 14;
+  const high = (window.innerHeight - at.top - document.scrollingElement.scrollTop) / zoom - 18;
   box.dataset.room = matchMedia("(max-width: 768px)").matches ? "phone" : box.clientWidth > 1100 ? "wide" : "narrow";
   box.style.setProperty("--tl-c-high", `${Math.max(Math.floor(high), 520)}px`);
 }
@@ -186,8 +186,8 @@ function toControls() {
 
 // --------------------------------------------------------------------------------------------------------- listening
 
-parts.list.addEventListener("click", (event) => { const row = event.target.closest("[role=option]"); if (row) { state.kept = true; pickRow(state, parts, row.dataset.key, true); } });
-parts.list.addEventListener("dblclick", (event) => { const row = event.target.closest("[role=option]"); if (row && state.value.ways[state.way].find((each) => each.key === row.dataset.key)?.index !== null) openInExplore(row.dataset.key); });
+parts.list.addEventListener("click", (event) => { const row = event.target.closest("[role=row]"); if (row) { state.kept = true; pickRow(state, parts, row.dataset.key, true); } });
+parts.list.addEventListener("dblclick", (event) => { const row = event.target.closest("[role=row]"); if (row && state.value.ways[state.way].find((each) => each.key === row.dataset.key)?.index !== null) openInExplore(row.dataset.key); });
 parts.list.addEventListener("keydown", (event) => { state.kept = true; listKey(event, state, parts); });
 TL.roving(parts.ways, () => [...parts.ways.children], { vertical: false });
 parts.ways.addEventListener("keydown", (event) => { if (event.key.startsWith("Arrow")) document.activeElement?.click(); });

@@ -1,4 +1,4 @@
-"""Compare: its numbers are the library's, every refusal is a sentence, and the jobs stop when told and know no others."""
+"""Compare: its numbers are the library's, each refusal is a sentence, and jobs stop when told and know no others."""
 
 import doctest
 import gc
