@@ -1,6 +1,5 @@
 """Level 3, extremes: rows that see nothing, scores beyond all measure, and numbers of half the width."""
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -120,6 +119,8 @@ def hidden_scores(probe: Probe) -> Finding | None:
     claims=("softmax",),
     holds="off by {float32:.2g} in float32, {bfloat16:.2g} in bfloat16, {float16:.2g} in float16; {hidden} hidden "
     "weights exactly 0 in each",
+    holds_fill="off by {float32:.2g} in float32 and {bfloat16:.2g} in bfloat16; {hidden} hidden weights exactly 0 in "
+    "each; the fill -1e9 does not fit in float16",
     fails="in {first} the result is off by {off:.3g}, more than {limit:.2g}",
     fails_hidden="in {first} up to {weight:.3g} of the probability falls on a hidden key",
     fails_dtype="in {first} the result comes out as {got}",
@@ -135,7 +136,6 @@ def dtypes(probe: Probe) -> Finding | None:
     hidden = 0
     for dtype, limit in NEAR.items():
         name = str(dtype).removeprefix("torch.")
-        facts[name] = math.nan
         if probe.masks.fill == "-1e9" and torch.finfo(dtype).min > -1e9:
             continue  # the model refuses that, in words
         model = probe.copy(dtype)
@@ -152,6 +152,6 @@ def dtypes(probe: Probe) -> Finding | None:
             wrong.append(("fails_hidden", {"first": name, "weight": weight}))
         elif not off <= limit:
             wrong.append(("fails", {"first": name, "off": float(off), "limit": limit}))
-    sentence, more = wrong[0] if wrong else ("holds", {})
+    sentence, more = wrong[0] if wrong else ("holds" if len(facts) == len(NEAR) else "holds_fill", {})
     entries = probe.keys("weights", "allowed", "scores")
     return Finding(len(wrong), entries, facts={**facts, "hidden": hidden, **more}, sentence=sentence)

@@ -22,8 +22,8 @@ HOLDS = (
     "{pairs} pairs of output and input, in batches of {batches} sentences: the {visible} visible ones move and no other"
 )
 FAILS = (
-    "{leaks} of {hidden} hidden pairs move, by up to {size:.2g}; first output {output} at input {input} of sentence "
-    "{sentence}, batch of {rows}"
+    "{leaks} of {hidden} hidden pairs move (by value up to {size:.2g}); first output {output} at input {input} of "
+    "sentence {sentence}, batch of {rows}"
 )
 DEAD = (
     "{dead} of {visible} visible pairs do not move; first output {output} at input {input} of sentence {sentence}, "
@@ -159,6 +159,7 @@ def _every_place(
     allowed = reach(probe.config, probe.views(repeated))[reached]
     may, should = allowed[copy, :, token], allowed[copy, output]  # of the changed input, of the output looked at
     looked, visible, leaks, dead = (torch.zeros(rows, n_out, n_in, dtype=torch.bool) for _ in range(4))
+    looked[row, :, token] = ~may
     looked[row, output], visible[row, output] = True, should
     leaks[row, :, token] = (distance != 0) & ~may  # NaN is not 0 either
     leaks[row, output] |= gradient & ~should

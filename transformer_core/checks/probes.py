@@ -28,8 +28,8 @@ from transformer_core.checks.table import Finding
 
 SAME = 1e-9
 """Two results of one formula may differ by this part of the largest number. Rounding in float64 gives about 1e-15."""
-SIZES = (3, 5, 7, 11, 13)
-"""Sentences, target and source tokens are three of these, none of them equal to n_heads, d_head or d_model."""
+SIZES = (3, 5, 7, 4, 6)
+"""Sentences, target and source tokens are the first three of these that are neither n_heads, d_head nor d_model."""
 STOPS = "the probe stops: {error}"
 """The sentence of a check whose probe met an error in the model."""
 MANY = 64
@@ -181,21 +181,27 @@ def _prepare(subject: Subject) -> Probe | None:
     one_feature = config.d_model == 1 and config.norm == "layer"  # less its mean, one number is 0 whatever it was
     if lengths is None or one_feature:
         return None
-    probe = Probe(subject, double(subject.model), _primes(config)[0], lengths)
+    probe = Probe(subject, double(subject.model), sizes(config)[0], lengths)
     tokens = probe.batch()
     if tokens is not None:
         calibrate(probe.model, config, lambda: probe.output(tokens))
     return probe
 
 
-def _primes(config: Any) -> list[int]:
-    return [n for n in SIZES if n not in (config.n_heads, config.d_head, config.d_model)]
+def sizes(config: Any) -> list[int]:
+    """B, T and S of a probe, in rising order: cross-attention then has more keys than queries.
+
+    >>> from transformer_core.config import ModelConfig
+    >>> sizes(ModelConfig(d_model=15, n_heads=3))
+    [4, 6, 7]
+    """
+    return sorted([n for n in SIZES if n not in (config.n_heads, config.d_head, config.d_model)][:3])
 
 
 def _lengths(subject: Subject) -> dict[str, int] | None:
     """S and T: different, and what the masks need; a custom matrix fits its own size only."""
     config, masks = subject.config, subject.masks
-    _, tgt, src = _primes(config)[:3]
+    _, tgt, src = sizes(config)
     limit = config.max_seq_len
     src, tgt = min(src, limit), min(tgt, max(1, limit - 1))
     for rule in masks.encoder_self:
