@@ -109,7 +109,7 @@ class Matrix:
         Raises:
             Refusal: a name that is no fault, or no level.
         """
-        names, levels = list(names), sorted(set(levels) & set(ALL_LEVELS))
+        names, levels = list(dict.fromkeys(names)), sorted(set(levels) & set(ALL_LEVELS))
         if not levels:
             raise Refusal("no_levels")
         for name in names:

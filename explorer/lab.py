@@ -87,11 +87,15 @@ class Lab:
     # ---- the game
 
     def play(self, seed: int) -> None:
-        """A new game; the one before it is forgotten."""
+        """A new game; the one before it is forgotten.
+
+        Raises:
+            Refusal: the seed is none.
+        """
         try:
             self._turn_to(game.new(seed, FAULTS))
         except ValueError as error:
-            raise Refusal("no_game", message=str(error)) from error
+            raise Refusal("no_game") from error
 
     def leave(self) -> None:
         """No game."""

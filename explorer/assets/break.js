@@ -92,6 +92,8 @@ function answer() {
 // What the address says: the fault looked at, the game, the fault that is on everywhere.
 function follow(query) {
   view.on = query.fault || "none";
+  if (view.linked && !query.game && view.playing) { view.playing = false; command("leave"); } // the page was reset
+  view.linked = query.game;
   refresh();
 }
 
