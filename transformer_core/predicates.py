@@ -312,8 +312,11 @@ def _written(node: ast.expr, names: Mapping[str, str]) -> str:
         return links[0] if len(links) == 1 else " & ".join(f"({link})" for link in links)
     if isinstance(node, ast.BinOp):
         left, right = _bracketed(node.left, names), _bracketed(node.right, names)
-        if isinstance(node.op, ast.FloorDiv | ast.Mod) and not isinstance(node.right, ast.Constant):
-            right = f"torch.where({right} == 0, 1, {right})" if _moves(node.right) else f"({right} or 1)"
+        if isinstance(node.op, ast.FloorDiv | ast.Mod):  # torch computes also where nobody asks for the quotient
+            if _moves(node.right):
+                right = f"torch.where({right} == 0, 1, {right})"
+            elif not isinstance(node.right, ast.Constant) or not node.right.value:
+                right = f"({right} or 1)"
         return f"{left} {_ARITHMETIC[type(node.op)][0]} {right}"
     assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     values = [_written(each, names) for each in node.args]
