@@ -14,6 +14,7 @@ from transformer_core.model import build
 from transformer_core.parity import LIMITS, NOTES, NoCounterpart, compare, compare_attention, stir, to_torch
 from transformer_core.parity.comparison import difference, worst
 from transformer_core.parity.torch_run import listening, loss_of
+from transformer_core.presets import load_preset
 from transformer_core.workshop import altered
 
 CONFIG = ModelConfig(d_model=15, n_heads=3, d_ff=11, n_encoder_layers=2, n_decoder_layers=1, src_vocab_size=19,
@@ -48,6 +49,14 @@ def test_every_tensor_and_every_gradient_of_the_right_model_agrees(changes, dtyp
     assert found.worst <= LIMITS[dtype] and all(each.max_rel <= LIMITS[dtype] for each in found.forward)
     assert any(each.padded is not None for each in found.forward)
     assert len(found.backward) == len(list(model_of(**changes).parameters())) + bool(changes.get("tie_weights"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_papers_base_model_agrees(dtype):
+    preset = load_preset("paper_base")
+    found = compare(build(preset.model, preset.masks, seed=7), preset.batch(7), dtype=dtype)
+    assert found.passed and len(found.forward) == 216 and len(found.backward) == 256
+    assert found.worst <= LIMITS[dtype] and found.worst_gradient <= LIMITS[dtype]
 
 
 def test_every_tensor_behind_the_embeddings_is_compared_in_the_order_of_the_ledger():
