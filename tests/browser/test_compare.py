@@ -128,7 +128,9 @@ def test_a_fault_is_found_where_it_is_and_refusals_lead_out(newcomer: Callable[.
         visitor.type("d_model", 512)
     visitor.tab("Compare")
     compared(visitor, "refused")
-    expect(view.get_by_role("alert")).to_contain_text("python -m transformer_core compare --preset first_look --set d_model=512")
+    expect(view.get_by_role("alert")).to_contain_text(
+        "python -m transformer_core compare --preset first_look --set d_model=512"
+    )
 
 
 def test_the_sweep_fills_in_stops_within_a_second_and_names_what_torch_does(newcomer: Callable[..., Visitor]) -> None:
