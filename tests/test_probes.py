@@ -1,6 +1,8 @@
 """The probing kit: what may reach what, the copy and its tokens, and that the right model is acquitted everywhere."""
 
 import copy
+import gc
+import weakref
 from itertools import product
 from typing import Any
 
@@ -160,6 +162,16 @@ def test_each_check_draws_the_same_numbers_whichever_ran_before_it() -> None:
     assert [row.run(about) for row in BY_NAME.values()][5] == alone
     other = BY_NAME["token_order"].run(subject(seed=8))
     assert other is not None and alone is not None and other.measured == alone.measured == 0 and other != alone
+
+
+def test_a_probe_goes_with_its_subject() -> None:
+    """The copy is as large as the model, or twice that: it must not outlive what it was made for."""
+    about = subject()
+    found = weakref.ref(probe_of(about))
+    assert found() is not None and probe_of(about) is found(), "made once"
+    del about
+    gc.collect()
+    assert found() is None
 
 
 def test_distances() -> None:
