@@ -5,7 +5,7 @@ no dtype tells them apart; ``CONVENTIONS`` has them with the way there and back.
 attention as plain torch code, without this library, for each of torch's functions that take one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -123,7 +123,7 @@ class _Mask:
                       for name in ("random", "custom") if name in self.names}  # fmt: skip
         self.empty = not bool(self.all.any(dim=-1).all())
 
-    def _grid(self, masks: MaskConfig, rules: list[str]) -> Tensor:
+    def _grid(self, masks: MaskConfig, rules: Sequence[str]) -> Tensor:
         changes = {} if "custom" in rules else {f"{self.attention}_custom": None}
         chosen = masks.replace(**{self.attention: tuple(rules)}, **changes)
         allowed = library.for_attention(
@@ -318,7 +318,7 @@ def _transformer(parts: dict[str, _Mask], d_model: int) -> Snippet:
     note = "Six arguments, all True where a key is ignored. memory_key_padding_mask is the padding of the source once "
     note += "more: whoever leaves it out lets the target attend to padding, and no error tells."
     empty = any(mask.empty for mask in parts.values())
-    note += _EMPTY.format(what="it becomes NaN, and with it every result") if empty else ""
+    note += _EMPTY.format(what="its context is 0 from torch 2.5 on, before that NaN") if empty else ""
     src, tgt = parts["src"], parts["tgt"]
     lines = ["import torch", "from torch import nn", "", *src.tokens("src"), *tgt.tokens("tgt"), "arguments = {}"]
     for name, mask in parts.items():
