@@ -11,7 +11,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -78,7 +78,7 @@ def comparison(
 ) -> dict[str, Any]:
     """Our model and torch's with the same weights and tokens, for compare.js; or why there is nothing to draw.
 
-    ``kept`` holds what was found of this model before and does not depend on dtype, mode, norms and limit.
+    ``kept`` holds what was found before and does not depend on all of the choices.
     """
     if not FORWARDS.acquire(timeout=PATIENCE):
         return refused(Refusal("busy"))
@@ -144,10 +144,11 @@ def _comparison(
     # The same with as many final norms on both sides: what remains there is rounding, and the rest is the norms' doing.
     added = "added_norm" in found.notes
     matched = _compare(subject, final_norm="same", **asked) if added else found
-    model = "|".join([subject.id, session.cmp_weights, str(id(trained))])
-    if model not in kept:
-        kept.clear()
-        kept[model] = {"evidence": _evidence(session, subject, trained, limits), "reading": _readings(subject)}
+    model = f"{subject.id}|{session.cmp_weights}|{id(trained)}"
+    reading = _once(kept, "reading", model, lambda: _readings(subject))
+    settings = f"{model}|{session.cmp_dtype}|{limit}"
+    measured = {name: asked[name] for name in ("dtype", "limit")}
+    evidence = _once(kept, "evidence", settings, lambda: _evidence(session, subject, trained, limits, measured))
     ways = {way: _rows(getattr(found, way), getattr(matched, way), subject) for way in ("forward", "backward")}
     first = {way: next((n for n, row in enumerate(rows) if not row["passed"]), None) for way, rows in ways.items()}
     config = subject.model.config
@@ -161,7 +162,8 @@ def _comparison(
         "notes": [note for note in found.notes if note != "added_norm"],
         "blind": [list(each) for each in found.blind],
         "limit": found.settings["limit"],
-        **kept[model],
+        "evidence": evidence,
+        "reading": reading,
         "formulas": {name: "".join(block(latex)) for name, latex in FORMULAS.items()},
         "facts": {
             **found.settings,
@@ -263,7 +265,16 @@ def cause(session: Session, rows: list[dict[str, Any]], first: int | None, added
     return "rounding" if session.cmp_limit != "usual" and size(row["error"]) <= usual else "unknown"
 
 
-def _evidence(session: Session, subject: Live, trained: Trained | None, limits: Limits) -> list[dict[str, Any]]:
+def _once(kept: dict[str, Any], name: str, of: str, make: Callable[[], Any]) -> Any:
+    """What ``make`` finds; the last time's where it was made of the same."""
+    if kept.get(name, ("", None))[0] != of:
+        kept[name] = of, make()
+    return kept[name][1]
+
+
+def _evidence(
+    session: Session, subject: Live, trained: Trained | None, limits: Limits, asked: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """What torch's own final norms change, with fresh weights and with trained ones where some fit.
 
     Nothing where our stacks end with norms of their own: then torch adds none.
@@ -276,7 +287,7 @@ def _evidence(session: Session, subject: Live, trained: Trained | None, limits: 
             one = _subject(session.change(cmp_weights=weights), subject, trained, limits)
         except Refusal:
             continue
-        both = [_compare(one, final_norm=norm, backward=False) for norm in ("same", "torch")]
+        both = [_compare(one, final_norm=norm, backward=False, **asked) for norm in ("same", "torch")]
         found.append({
             "weights": weights,
             "step": one.trained.step if one.trained is not None else None,

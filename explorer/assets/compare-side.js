@@ -73,14 +73,16 @@ const readCounts = (rows) => Object.fromEntries(Object.keys(READS).map((verdict)
 function reading(row, state) {
   const said = row[TL.lang()], open = state.open.has(row.name), verdict = READS[row.verdict];
   const button = el("button", { type: "button", "aria-expanded": String(open) }, said.title);
-  const line = el("tr", { class: open ? "tl-c-open" : "", onclick: toggle }, el("td", { class: `tl-c-v-${verdict}` }, markOf(verdict)), el("th", { scope: "row" }, button, el("small", {}, said.look_at)),
+  const line = el("tr", { class: open ? "tl-c-open" : "", onclick: toggle }, el("td", { class: `tl-c-v-${verdict}` }, markOf(verdict)), el("th", { scope: "row" }, button),
     el("td", {}, said.ours), el("td", {}, said.theirs),
     el("td", {}, row.verdict === "adapted" ? t("reading_from_to", { from: amount(row.measured), to: amount(row.heeded) }) : amount(row.measured), el("small", { class: `tl-c-v-${verdict}` }, ` ${t(`reads_${row.verdict}`)}`)));
+  const more = el("tr", { class: "tl-c-more", hidden: !open }, el("td"), el("td", { colspan: 4 }, said.look_at));
   function toggle() {
     const now = !state.open.delete(row.name);
     if (now) state.open.add(row.name);
     line.classList.toggle("tl-c-open", now);
+    more.hidden = !now;
     button.setAttribute("aria-expanded", String(now));
   }
-  return line;
+  return [line, more];
 }

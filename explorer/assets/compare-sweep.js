@@ -67,7 +67,7 @@ function panel(norm, mode, lengths, cells, width, parts) {
   let written = -APART;
   lengths.forEach((length, n) => {
     if (n === last || (step * n - written >= APART && (step * (last - n) >= APART))) {
-      out.push(TL.svg("text", { x: step * (n + 0.5), y: 9, "text-anchor": "middle" }, length));
+      out.push(TL.svg("text", { x: n === last && step < APART ? width : step * (n + 0.5), y: 9, "text-anchor": n === last && step < APART ? "end" : "middle" }, length));
       written = step * n;
     }
     PADDING_NAMES.forEach((_, p) => out.push(...shapesOf(found(p, length)?.[AT_VERDICT] || "none", step * n, top + tall * p, step, tall)));

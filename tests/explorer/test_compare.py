@@ -121,6 +121,8 @@ def test_the_evidence_is_of_all_weights_there_are(fresh, trained):
         ("fresh", None, "wrong_reason"), ("trained", 41, "differs"),
     ]  # fmt: skip
     assert evidence[1]["matched"] < 2e-5 < evidence[1]["error"]
+    exact = compared(SMALL.change(cmp_dtype="float64"), fresh)["evidence"]
+    assert exact[0]["matched"] < 1e-12 < exact[0]["error"] and exact[0]["verdict"] == "differs"
 
 
 def test_stacks_that_end_with_norms_of_their_own_have_none_added():
