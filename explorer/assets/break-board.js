@@ -74,11 +74,12 @@ const boardBox = el("section", { class: "tl-b-board" }, boardParts.head, boardPa
 let drawnAs = "", cellsOf = new Map(), drawnRows = new Map();
 
 function layout() {
-  const shown = columns(), room = scroller.clientWidth || 700, bars = 62, least = 176;
+  const shown = columns(), room = scroller.clientWidth || 700, bars = 54, least = 172;
   const width = Math.max(12, Math.min(22, Math.floor((room - least - bars) / shown.length)));
   const names = Math.max(least, room - bars - width * shown.length);
   for (const [name, value] of [["--w", width], ["--names", names], ["--total", names + bars + width * shown.length]]) boardParts.table.style.setProperty(name, `${value}px`);
-  for (const band of boardParts.table.querySelectorAll(".tl-b-level")) band.dataset.tight = String(band.colSpan * width < 76);
+  boardParts.table.dataset.tight = String(width < 15);
+  for (const band of boardParts.table.querySelectorAll(".tl-b-level")) band.dataset.tight = String(band.colSpan * width < 70);
 }
 
 function drawTable() {
@@ -103,8 +104,8 @@ function drawTable() {
   shown.forEach((column, i) => {
     const ran = all.some((row) => row && mark(row, column) !== ".");
     const n = (sign) => all.filter((row) => row && mark(row, column) === sign).length;
-    boardParts.caught[i].textContent = ran ? String(n("c")) : "";
-    boardParts.wrong[i].textContent = ran ? String(n("w") || "·") : "";
+    boardParts.caught[i].firstChild.textContent = ran ? String(n("c")) : "";
+    boardParts.wrong[i].firstChild.textContent = ran ? String(n("w") || "·") : "";
   });
   rightRow();
 }
@@ -133,7 +134,7 @@ function build(shown, rows) {
   boardParts.right = el("td", { colspan: shown.length + 1 });
   const right = el("tbody", {}, el("tr", { class: "tl-b-right" }, el("th", { scope: "row" }, t("right_model")), boardParts.right));
   const foot = (name, word) => {
-    boardParts[name] = shown.map((column, i) => el("td", { class: first(column, i) }));
+    boardParts[name] = shown.map((column, i) => el("td", { class: first(column, i) }, el("span", {})));
     return el("tr", { class: `tl-b-${name}` }, el("th", { scope: "row" }, t(word)), boardParts[name], el("td", {}));
   };
   boardParts.readout.textContent = "";

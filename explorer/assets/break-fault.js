@@ -118,8 +118,8 @@ function drawDuel() {
   const act = going ? button("stop_race", () => command("stop_race")) : button(duel ? "race_again" : "race", () => command("race", { fault: view.picked }), { off: race()?.state === "running" });
   const steps = duel?.steps || 300;
   keep(faultParts.duel, [
-    el("h3", {}, t("duel"), el("small", {}, duel ? t("duel_of", { done: Math.max(duel.right.loss.length, duel.wrong.loss.length), steps, batch: duel.batch, seed: duel.seed }) : ""), act),
-    told ? [el("p", { class: "tl-b-key" }, lineOf("right"), t("code_right"), lineOf("wrong"), t("code_wrong")), el("div", { class: "tl-b-charts" }, chart(duel, "loss"), chart(duel, "own")), el("p", { class: "tl-b-duel-says" }, duelText(duel))] : el("p", { class: "tl-b-hint" }, t(race()?.state === "running" && !duel ? "duel_other" : "duel_empty", { steps })),
+    el("h3", {}, t("duel"), el("small", {}, duel ? t("duel_of", { done: Math.max(duel.right.loss.length, duel.wrong.loss.length), steps }) : ""), act),
+    told ? [el("p", { class: "tl-b-key" }, lineOf("right"), t("code_right"), lineOf("wrong"), t("code_wrong"), el("span", {}, t("duel_how", { batch: duel.batch, seed: duel.seed }))), el("div", { class: "tl-b-charts" }, chart(duel, "loss"), chart(duel, "own")), el("p", { class: "tl-b-duel-says" }, duelText(duel))] : el("p", { class: "tl-b-hint" }, t(race()?.state === "running" && !duel ? "duel_other" : "duel_empty", { steps })),
   ]);
 }
 
