@@ -1,5 +1,6 @@
 // Compare, right below: the sweep as small multiples that fill in while it runs, and the speed of attention alone.
 const LIVE = { sweep: { rows: [] }, speed: { rows: [] } };
+const READ = {}; // the point of each panel that was read last
 const APART = 14; // px between two lengths that are written out
 
 const [AT_DTYPE, AT_FAST, AT_NORM, AT_MODE, AT_PADDING, AT_LENGTH, AT_ERROR, AT_PADDED, AT_VERDICT, AT_WHAT, AT_LIMIT] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
@@ -39,8 +40,10 @@ function drawSweep(state, parts) {
     panels.push(el("span", { class: "tl-c-norm" }, t(`norm_${norm}`), el("small", { "aria-hidden": "true" }, PADDING_NAMES.map((name) => el("span", {}, t(`padding_${name}_short`))))));
     MODE_NAMES.forEach((mode, m) => panels.push(panel(n, m, lengths, cells, each, parts)));
   });
+  const held = parts.panels.contains(document.activeElement) ? document.activeElement.dataset.panel : null;
   parts.panels.style.setProperty("--label", `${label}px`);
   parts.panels.replaceChildren(...panels);
+  if (held) parts.panels.querySelector(`[data-panel="${held}"]`).focus({ preventScroll: true }); // a reader stays where they read
   parts.sweepCell.textContent ||= t("cell_hint");
   parts.sweepSay.replaceChildren(...sweepSentence(job, shown));
   parts.sweepLegend.replaceChildren(el("span", {}, mark("equal"), t("sweep_equal")), el("span", {}, mark("other"), t("sweep_other")), el("span", {}, mark("wrong"), t("sweep_wrong")), el("span", {}, t("sweep_axes")));
@@ -73,11 +76,13 @@ function panel(norm, mode, lengths, cells, width, parts) {
     PADDING_NAMES.forEach((_, p) => out.push(...shapesOf(found(p, length)?.[AT_VERDICT] || "none", step * n, top + tall * p, step, tall)));
   });
   const all = [...cells.values()].filter((row) => row[AT_NORM] === norm && row[AT_MODE] === mode), equal = all.filter((row) => row[AT_VERDICT] === "equal").length;
-  const picture = TL.svg("svg", { class: "tl-c-panel", width, height: top + tall * 4 + 1, role: "img", tabindex: 0,
+  const picture = TL.svg("svg", { class: "tl-c-panel", width, height: top + tall * 4 + 1, role: "img", tabindex: 0, "data-panel": `${norm} ${mode}`,
     "aria-label": t("panel", { norm: t(`norm_${NORM_NAMES[norm]}`), mode: t(`mode_${MODE_NAMES[mode]}`), equal, total: all.length }) }, out,
     TL.svg("rect", { class: "tl-c-cursor", width: Math.max(step, 4), height: tall, visibility: "hidden" }));
-  const at = { n: 0, p: 0 };
+  const at = (READ[`${norm} ${mode}`] ||= { n: 0, p: 0, seen: false });
+  at.n = Math.min(at.n, lengths.length - 1);
   const tell = () => {
+    at.seen = true;
     const cursor = picture.querySelector(".tl-c-cursor"), row = found(at.p, lengths[at.n]);
     for (const [name, v] of [["x", step * at.n], ["y", top + tall * at.p], ["visibility", "visible"]]) cursor.setAttribute(name, v);
     const where = { norm: t(`norm_${NORM_NAMES[norm]}`), mode: t(`mode_${MODE_NAMES[mode]}`), length: lengths[at.n], padding: t(`padding_${PADDING_NAMES[at.p]}`) };
@@ -99,6 +104,7 @@ function panel(norm, mode, lengths, cells, width, parts) {
   };
   picture.addEventListener("pointermove", point);
   picture.addEventListener("pointerdown", point);
+  picture.addEventListener("focus", () => { if (at.seen) tell(); });
   picture.addEventListener("blur", () => picture.querySelector(".tl-c-cursor").setAttribute("visibility", "hidden"));
   return picture;
 }
