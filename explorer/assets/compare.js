@@ -5,7 +5,7 @@
 // Three events go back: "command" with {do: compare | sweep | speed | stop | resync | reset, number}; "look" with fields of
 // the session that the view switched, which the page remembers and shows in its controls; "apply" with changes of the model.
 const sent = TL.unpacked(props);
-const state = { value: null, way: "forward", key: "", chosen: {}, drawn: "", number: 0, waiting: 0, told: "", anew: true, open: new Set() };
+const state = { value: null, way: "forward", key: "", chosen: {}, drawn: "", number: 0, waiting: 0, told: "", anew: true, turned: "", open: new Set() };
 const box = element.querySelector(".tl-compare");
 const shownNow = () => TL.tab() === "compare";
 
@@ -43,6 +43,9 @@ function take() {
   let lacking = false;
   for (const news of answer.jobs || []) lacking = takeNews(news, answer.reply !== "stop") || lacking;
   if (answer.number >= state.waiting) state.chosen = { ...state.chosen, ...answer.chosen };
+  // An answer that was under way does not turn back what was turned here meanwhile.
+  if (state.turned && state.chosen.cmp_way !== state.turned) state.chosen.cmp_way = state.turned;
+  else state.turned = "";
   if (answer.comparison && answer.number >= state.waiting) {
     state.waiting = 0;
     clearTimeout(state.slow);
@@ -81,7 +84,7 @@ function first(focus = true) {
 
 function turn(way) {
   if (way === state.way) return;
-  Object.assign(state, { way, key: "", kept: false });
+  Object.assign(state, { way, turned: way, key: "", kept: false });
   first(false);
   trigger("look", { cmp_way: way });
   refresh();
