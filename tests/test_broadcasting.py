@@ -1,4 +1,4 @@
-"""The padding mask on its way to B H q k, and four wrong views, counted by hand: sizes that differ, sizes that agree."""
+"""The padding mask on its way to B H q k, and four wrong views, counted by hand where sizes differ and agree."""
 
 import pytest
 import torch

@@ -16,7 +16,8 @@ from transformer_core.checks import CHECKS, NUMERICS
 from transformer_core.commands.common import WIDTH
 from transformer_core.commands.train import BAR, recipe
 from transformer_core.faults import FAULTS
-from transformer_core.presets import preset_names
+from transformer_core.model import build
+from transformer_core.presets import apply_settings, load_preset, preset_names
 
 ROOT = Path(__file__).parent.parent
 Output = pytest.CaptureFixture[str]
@@ -257,6 +258,71 @@ def test_numbers_that_json_lacks_become_null(capsys: Output) -> None:
     assert main(["ledger", "--set", "fill=-inf", "--set", "pad_side=left", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert any(row["nan"] for row in rows)
+
+
+# masks
+
+
+def test_masks_prints_a_grid_for_every_sentence_with_letters_and_counts(capsys: Output) -> None:
+    assert main(["masks"]) == 0
+    text = capsys.readouterr().out
+    assert "p padding, c causal, w window, f prefix, b block, s strided, r random, d documents, q where, x custom\n" in text
+    assert "decoder_self: padding, causal; 5 queries x 5 keys" in text
+    second = text.partition("decoder_self:")[2].partition("sentence 2 of 2\n")[2].splitlines()
+    assert [line.split() for line in second[:6]] == [
+        [*"01234", "sees"],
+        ["⟨s⟩", "#", "c", "c", "c", "p", "1"],
+        ["11", "#", "#", "c", "c", "p", "2"],
+        ["59", "#", "#", "#", "c", "p", "3"],
+        ["72", "#", "#", "#", "#", "p", "4"],
+        ["∅", "#", "#", "#", "#", "p", "4"],
+    ]
+    assert second[6] == "every query sees a key"
+    assert "the last query stands at the last key" in text.partition("cross:")[2]
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_masks_names_empty_rows_and_tells_heads_apart(capsys: Output) -> None:
+    assert main(["masks", "--preset", "empty_row", "--attention", "encoder_self"]) == 0
+    text = capsys.readouterr().out
+    assert "2 empty rows, without any key to see: q = 5 of sentence 2, q = 6 of sentence 2" in text
+    assert "decoder_self" not in text and "head" not in text
+    rules = "masks.cross=where:h == 0 or k < min(q, 3),padding"
+    assert main(["masks", "--attention", "cross", "--set", rules, "--set", "n_heads=2"]) == 0
+    text = capsys.readouterr().out
+    assert "cross: where:h == 0 or k < min(q, 3), padding;" in text
+    assert text.count("head 1") == text.count("head 2") == 2
+    assert "2 empty rows" in text and "q = 0 of sentence 1, q = 0 of sentence 2" in text
+
+
+def test_masks_as_json_are_the_masks_of_the_model(capsys: Output) -> None:
+    settings = ["--set", "masks.decoder_self=causal,random:40,documents", "--set", "pad_side=left"]
+    assert main(["masks", "--json", *settings]) == 0
+    found = {each["attention"]: each for each in json.loads(capsys.readouterr().out)}
+    preset = apply_settings(load_preset("first_look"), settings[1::2])
+    model, batch = build(preset.model, preset.masks), preset.batch(7)
+    for name, each in found.items():
+        side = batch.tgt if name == "decoder_self" else batch.src
+        queries = batch.src if name == "encoder_self" else batch.tgt
+        allowed = model.allowed(name, queries.shape[1], side).expand(each["shape"])
+        for grid in each["grids"]:
+            drawn = [[sign == "#" for sign in row] for row in grid["rows"]]
+            assert drawn == allowed[grid["sentence"], grid["head"]].tolist()
+            assert grid["visible"] == allowed[grid["sentence"], grid["head"]].sum(-1).tolist()
+        empty = (~allowed.any(-1).any(1)).nonzero().tolist()
+        assert each["empty_rows"] == empty
+
+
+def test_masks_of_long_sentences_are_counted_and_those_of_huge_ones_refused(capsys: Output) -> None:
+    longer = ["--set", "src_len=300", "--attention", "encoder_self"]
+    assert main(["masks", *longer]) == 0
+    text = capsys.readouterr().out
+    assert "too wide to draw; keys seen: 300 to 300" in text and "keys seen: 200 to 200" in text
+    huge = ["--set", "src_len=9000", "--set", "max_seq_len=9000"]
+    assert "encoder_self has 648,000,000 cells" in refused(capsys, "masks", *huge)
+    lonely = ["--preset", "minimal_encoder", "--attention", "cross"]
+    assert "minimal_encoder is encoder; it has encoder_self attention" in refused(capsys, "masks", *lonely)
+    assert 'has "=" at column 3' in refused(capsys, "masks", "--set", "masks.cross=where:q = k")
 
 
 # train

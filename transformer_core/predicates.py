@@ -75,7 +75,7 @@ class Predicate:
         missing = [name for name in NAMES if name in self.needs and given[name] is None]
         if missing:
             raise ValueError(f"the condition {self.text} needs {', '.join(missing)}")
-        places = {name: torch.as_tensor(each, device=q.device) for name, each in given.items() if each is not None}
+        places = {name: torch.as_tensor(each, device=q.device) for name, each in given.items() if name in self.needs}
         run = _Run(self.text, places)
         holds = run.value(self.tree, torch.tensor(True, device=q.device))
         return holds.expand(torch.broadcast_shapes(holds.shape, q.shape, k.shape))

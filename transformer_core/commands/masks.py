@@ -43,7 +43,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found, ensure_ascii=False))
         return 0
-    print(f"{preset.name}: {VISIBLE} may be seen; hidden by {', '.join(f'{sign} {r}' for r, sign in LETTERS.items())}")
+    print(f"{preset.name}: {VISIBLE} may be seen; what hides the others:")
+    print(", ".join(f"{letter} {rule}" for rule, letter in LETTERS.items()))
     for each in found:
         print_lines(_lines(each))
     return 0
