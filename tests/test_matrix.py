@@ -49,7 +49,7 @@ def test_every_fault_is_caught_and_every_check_catches_and_the_right_model_passe
     assert [row.name for row in summary.rows] == [None, *FAULTS]
     assert summary.checks == [each.name for each in CHECKS]
     assert summary.false_alarms == []
-    assert summary.uncaught == []
+    assert summary.uncaught == [] and summary.without_effect == []
     assert summary.idle == []
 
 
@@ -264,6 +264,14 @@ def test_sums_by_hand() -> None:
     assert found.smallest_set == ["a"]
     assert found.to_row()["checks"]["b"] == {"caught": [], "passes_wrongly": ["no_scaling", "equal_start"]}
     assert Summary(()).smallest_set == [] and Summary(()).checks == []
+
+
+def test_a_fault_of_the_decoder_is_none_in_an_encoder_alone() -> None:
+    names = ["cross_padding_ignored", "no_scaling", "gradients_not_cleared"]
+    found = Summary(tuple(run_matrix(load_preset("minimal_encoder"), names=names, levels=(STRUCTURE, NUMERICS, 4))))
+    assert found.without_effect == ["cross_padding_ignored"]
+    assert found.uncaught == ["gradients_not_cleared"], "it changes what the small model learns, and no verdict"
+    assert found.broken[1].caught_by
 
 
 def test_the_smallest_cover_is_as_small_as_trying_everything_finds() -> None:

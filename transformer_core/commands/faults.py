@@ -117,7 +117,10 @@ def totals(summary: Summary) -> Iterator[str]:
     yield from table(("level", "check", "caught", "passes wrongly"), cells, right=(0, 2, 3), flexible=1)
     yield ""
     total = len(summary.broken)
-    sentences = [f"{total - len(summary.uncaught)} of {total} faults are caught."]
+    acting = total - len(summary.without_effect)
+    sentences = [f"{acting - len(summary.uncaught)} of {acting} faults are caught."]
+    if summary.without_effect:
+        sentences += [f"On this model nothing comes of {', '.join(summary.without_effect)}."]
     if summary.uncaught:
         sentences += [f"No check sees {', '.join(summary.uncaught)}."]
     if summary.idle:

@@ -211,9 +211,22 @@ class Summary:
         return [name for row in self.rows if row.fault is None for name in row.caught_by]
 
     @cached_property
+    def without_effect(self) -> list[str]:
+        """The faults with which every check measures what it measures on the right model: their line is not reached.
+
+        A fault of the decoder is none in an encoder alone.
+        """
+        right = next((_measured(row) for row in self.rows if row.fault is None), None)
+        return [str(row.name) for row in self.broken if not row.failure and _measured(row) == right]
+
+    @cached_property
     def uncaught(self) -> list[str]:
-        """The faults that no check sees; there should be none. What cannot even be built is seen by anyone."""
-        return [str(row.name) for row in self.broken if not row.caught_by and not row.failure]
+        """The faults that have an effect and that no check sees; there should be none.
+
+        What cannot even be built is seen by anyone.
+        """
+        unseen = [str(row.name) for row in self.broken if not row.caught_by and not row.failure]
+        return [name for name in unseen if name not in self.without_effect]
 
     def by_check(self, verdict: str) -> dict[str, list[str]]:
         """For each check the faults on which it has this verdict."""
@@ -243,9 +256,16 @@ class Summary:
             },
             "false_alarms": self.false_alarms,
             "uncaught": self.uncaught,
+            "without_effect": self.without_effect,
             "idle": self.idle,
             "smallest_set": self.smallest_set,
         }
+
+
+def _measured(row: Row) -> list[str]:
+    """What each check measured and whether it failed, in a form in which NaN equals NaN."""
+    facts = [cell.result and (cell.result.measured, cell.result.facts) for cell in row.cells]
+    return [f"{cell.verdict == 'caught'} {fact}" for cell, fact in zip(row.cells, facts, strict=True)]
 
 
 def smallest_cover(sets: dict[str, set[str]]) -> list[str]:
