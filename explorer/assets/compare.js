@@ -205,7 +205,7 @@ const runSide = (event) => {
 document.addEventListener("click", runSide);
 const ears = [
   TL.on("language", () => { state.told = ""; parts.sweepCell.textContent = ""; refresh(); }), TL.on("tab", (tab) => { if (tab === "compare") { ask(); refresh(); } }),
-  TL.on("anew", () => { state.anew = true; }), TL.on("query", () => ask()), TL.on("compare-side", refresh),
+  TL.on("anew", () => { state.anew = true; state.turned = ""; }), TL.on("query", () => ask()), TL.on("compare-side", refresh),
 ];
 new ResizeObserver(refresh).observe(box);
 window.addEventListener("resize", refresh);
