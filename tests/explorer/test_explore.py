@@ -156,6 +156,21 @@ def test_why_a_pair_is_masked_names_the_rules(live):
     assert bits[24] == padding | MASKED
 
 
+def test_rules_that_tell_heads_and_sentences_apart_name_their_reasons_for_each():
+    found = live_of(encoder_self=("where:h == 1 or k < 2 + b", "documents", "padding"))
+    key = "encoder.layers.0.self_attention/allowed"
+    tensor = detail_payload(found, key, 1, 0, "en")["tensor"]
+    value = found.ledger[key].value
+    bits = torch.frombuffer(bytearray(base64.b64decode(tensor["why"])), dtype=torch.uint8).view(value.shape)
+    assert tensor["whole"] and torch.equal(bits & MASKED == 0, value)
+    own, padding = 1 << REASONS.index("custom"), 1 << REASONS.index("padding")
+    assert bits[0, 0, 3].tolist() == [0, 0, *[own | MASKED] * 5] and not bits[0, 1].any()
+    assert bits[1, 0, 0].tolist() == [0, 0, 0, own | MASKED, *[own | padding | MASKED] * 3]
+    large = live_of(src_len=70, encoder_self=("where:h == 1 or k < 2",))
+    reasons = [detail_payload(large, key, 0, head, "en")["tensor"]["why"] for head in (0, 1)]
+    assert [len(set(base64.b64decode(each))) for each in reasons] == [2, 1]  # one head at a time, the one that is shown
+
+
 def test_the_terms_of_a_formula_lead_to_the_rows_they_come_from(live):
     formula = detail_payload(live, CROSS.replace("weights", "scores"), 0, 0, "en")["formula"]
     queries, keys, root = formula["terms"]

@@ -44,6 +44,18 @@ def test_a_preset_with_its_own_ids_keeps_them_until_its_sizes_are_changed():
     assert session.change(src_len=6).data_config() == DataConfig(src_len=6, tgt_len=5, batch_size=2)
 
 
+def test_conditions_of_masks_travel_in_the_link():
+    rules = ("causal", "where:q - k < min(n_k, 3) and not h == 1", "random:99", "documents")
+    first = Session.of_preset("first_look")
+    session = first.change(decoder_self=rules)
+    query = session.to_query()
+    assert query == {"decoder_self": "causal,where:q - k < min(n_k, 3) and not h == 1,random:99,documents"}
+    assert Session.from_query(query, LIMITS) == (session, [])
+    assert session.mask_config().decoder_self == rules
+    broken, notices = Session.from_query({"decoder_self": "causal,where:q - kk < 3"}, LIMITS)
+    assert broken == first and "kk" in str(notices[0]) and "column 5" in str(notices[0])
+
+
 def test_a_preset_is_never_read_from_a_path():
     for name in ("/etc/hostname", "../README", "presets/first_look.toml"):
         with pytest.raises(Refusal, match="preset"):
