@@ -29,6 +29,7 @@ from transformer_core.config import (
     parse_rule,
 )
 from transformer_core.errors import MESSAGES, show
+from transformer_core.rules import condition, split_rules
 
 SECTIONS: tuple[type[Checked], ...] = (ModelConfig, MaskConfig, TrainConfig, DataConfig)
 
@@ -259,7 +260,7 @@ def test_a_widget_learns_from_each_setting_what_it_takes(section: type[Checked])
 # Masks
 
 
-@pytest.mark.parametrize("rule", ["padding", "causal", "custom"])
+@pytest.mark.parametrize("rule", ["padding", "causal", "documents", "custom"])
 def test_rules_without_a_size(rule: str) -> None:
     assert parse_rule(rule) == (rule, None)
     with pytest.raises(ConfigError, match=f'the mask rule "{rule}:3" in cross takes no size; write {rule}.'):
@@ -279,6 +280,43 @@ def test_rules_with_a_size(rule: str) -> None:
         assert str(caught.value).endswith(f"a whole size between 1 and 1048576. The nearest is {rule}:{nearest}.")
 
 
+def test_random_is_in_per_cent() -> None:
+    assert parse_rule("random:1") == ("random", 1) and parse_rule("random: 099") == ("random", 99)
+    for size, nearest in {"0": 1, "100": 99, "12.5": 1}.items():
+        with pytest.raises(ConfigError, match=f"size between 1 and 99. The nearest is random:{nearest}"):
+            parse_rule(f"random:{size}")
+    with pytest.raises(ConfigError, match="needs a size, as in random:30"):
+        parse_rule("random")
+
+
+def test_a_condition_is_a_rule_in_one_spelling() -> None:
+    masks = MaskConfig(cross=[" where:  q -k<3  and k>0"], decoder_self=["where:q < min(k, 3)"])
+    assert masks.cross == ("where:q -k<3 and k>0",) and masks.decoder_self == ("where:q < min(k, 3)",)
+    assert condition(masks.cross[0]).needs == {"q", "k"}
+    for missing in ("where", "where:", "where: "):
+        with pytest.raises(ConfigError, match="needs a condition behind the colon, as in where:q - k < 3"):
+            parse_rule(missing)
+    error = refused(MaskConfig, cross=["padding", "where:q - k < kk"])
+    assert str(error) == (
+        'the condition in cross names "kk" at column 9; it can be q, k, b, h, n_q, n_k, abs, min or max. '
+        "The nearest is k."
+    )
+    assert error.choices == [{"cross": ("padding", "where:q - k < k")}]
+    assert pickle.loads(pickle.dumps(error)).choices == error.choices
+
+
+def test_rules_of_one_sequence_are_no_rules_between_two() -> None:
+    for rule, said in {"prefix:2": "a prefix is for", "documents": "documents are for"}.items():
+        error = refused(MaskConfig, cross=["padding", rule])
+        assert f"{said} self-attention" in str(error) and error.choices == [{"cross": ("padding",)}]
+
+
+def test_commas_between_rules_and_commas_inside_them() -> None:
+    assert split_rules("causal,where:min(q,max(k,2))<3,window:2") == ["causal", "where:min(q,max(k,2))<3", "window:2"]
+    assert split_rules("where:q < 3),causal") == ["where:q < 3)", "causal"]  # broken, and told so by its own rule
+    assert split_rules("") == [""]
+
+
 def test_an_unknown_rule_is_refused_with_the_nearest_one() -> None:
     error = refused(MaskConfig, decoder_self=["padding", "casual"])
     assert str(error) == (
@@ -296,6 +334,7 @@ def test_an_unknown_rule_is_refused_with_the_nearest_one() -> None:
         ({"cross": None}, "cross must be a list, got None."),
         ({"cross": [3]}, "cross must be text, got 3."),
         ({"cross": ["window:2", "window:3"]}, 'cross names the mask rule "window" twice'),
+        ({"cross": ["where:q < 2", "where:k < 2"]}, 'cross names the mask rule "where" twice'),
         ({"cross": ["custom"]}, 'cross names "custom", but cross_custom holds no matrix'),
         ({"cross_custom": [[True]]}, 'cross_custom holds a matrix, but cross does not name "custom".'),
         ({"cross": ["custom"], "cross_custom": [[1, 2]]}, "row 1, column 2 is 2; a custom mask holds true"),
