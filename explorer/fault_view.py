@@ -26,13 +26,12 @@ Line = tuple[int, list[tuple[str, str, bool]], bool]
 """Number, pieces of (text, syntax class, whether this stretch is the difference), whether the line differs."""
 
 
-def shown(name: str, setting: Setting) -> dict[str, Any]:
+def shown(name: str, setting: Setting | None) -> dict[str, Any]:
     """All of a fault that does not depend on the checks: two forwards are run, right and wrong.
 
-    Raises:
-        ValueError: there is no such fault.
+    Without a setting, where the model on Explore is too large for that, no tensors are told.
     """
-    return {**explained(name), "tensors": tensors(name, setting)}
+    return {**explained(name), "tensors": tensors(name, setting) if setting is not None else None}
 
 
 def explained(name: str) -> dict[str, Any]:
@@ -124,8 +123,11 @@ def tensors(name: str, setting: Setting) -> dict[str, Any]:
     return {"rows": rows, "reshaped": sum(right != wrong for _, right, wrong, _ in rows)}
 
 
-def verdicts(cells: Mapping[str, Cell]) -> list[dict[str, Any]]:
-    """What each check says of the broken model, in both languages, in the order of CHECKS; the silent ones apart."""
+def verdicts(cells: Mapping[str, Cell], without_effect: bool = False) -> list[dict[str, Any]]:
+    """What each check says of the broken model, in both languages, in the order of CHECKS.
+
+    Of a fault without effect on this model none can be right or wrong.
+    """
     told = []
     for check in CHECKS:
         cell = cells.get(check.name)
@@ -138,5 +140,6 @@ def verdicts(cells: Mapping[str, Cell]) -> list[dict[str, Any]]:
             words["state"] = each["en"]["state"]
         elif cell.error:
             words |= {"say": {lang: cell.error for lang in LANGUAGES}, "state": "bad"}
-        told.append({"check": check.name, "level": check.level, "mark": MARKS[cell.verdict], **words})
+        mark = MARKS["silent" if without_effect else cell.verdict]
+        told.append({"check": check.name, "level": check.level, "mark": mark, **words})
     return told

@@ -23,7 +23,7 @@ from transformer_core.checks import CHECKS
 from transformer_core.checks.table import ALL_LEVELS
 from transformer_core.cost import estimate
 from transformer_core.faults import FAULTS
-from transformer_core.faults.matrix import Cell, run_row, smallest_cover
+from transformer_core.faults.matrix import Cell, Row, Summary, run_row, smallest_cover
 from transformer_core.presets import Preset
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,8 @@ class Setting:
         """Plain data for the page; the names of what was changed on Explore are those of the address."""
         changed = [name for name in self.query if name not in ("preset", "seed")]
         title = {"en": self.preset.title, "zh": self.preset.title_zh}
-        return {"preset": title, "seed": self.seed, "changed": changed, "query": dict(self.query)}
+        half = "" if self.preset.model.architecture == "encoder_decoder" else self.preset.model.architecture
+        return {"preset": title, "seed": self.seed, "changed": changed, "query": dict(self.query), "half": half}
 
 
 def setting(session: Session, limits: Limits) -> Setting:
@@ -92,6 +93,7 @@ class Matrix:
         self.setting = setting
         self.cells: dict[str, dict[str, Cell]] = {}
         self.done: set[tuple[str, int]] = set()
+        self.idle: set[str] = set()  # faults whose line this model never reaches
         self.todo: deque[tuple[str, int]] = deque()
         self.asked = 0  # pieces of the run under way, or of the last one
         self.seconds = 0.0  # at work, without the waiting for others
@@ -148,13 +150,29 @@ class Matrix:
         kept = {check: cell for check, cell in self.cells.get(name, {}).items() if LEVEL.get(check) != level}
         self.cells[name] = kept | found
         self.done.add((name, level))
+        (self.idle.add if self._without_effect(name) else self.idle.discard)(name)
         self.seconds += time.monotonic() - started
         self.finished = time.time()
         todo.popleft()
         return name
 
+    def _without_effect(self, name: str) -> bool:
+        """Whether every check of every level measures what it measures on the right model, so that none can see it."""
+        if name == RIGHT or not all((row, level) in self.done for row in (RIGHT, name) for level in LEVEL.values()):
+            return False
+        cells = [tuple(self.cells[row].get(check.name) for check in CHECKS) for row in (RIGHT, name)]
+        if None in (*cells[0], *cells[1]):
+            return False
+        right, wrong = (tuple(cell for cell in row if cell is not None) for row in cells)
+        return bool(Summary((Row(None, right), Row(FAULTS[name], wrong))).without_effect)
+
     def marks(self, name: str) -> str:
-        """One sign a check, in the order of CHECKS: c caught, n not seen, w passes wrongly, s silent, . not run."""
+        """One sign a check, in the order of CHECKS: c caught, n not seen, w passes wrongly, s silent, . not run.
+
+        Of a fault without effect all checks are silent: none of them can be right or wrong about it.
+        """
+        if name in self.idle:
+            return MARKS["silent"] * len(CHECKS)
         cells = self.cells.get(name, {})
         signs = []
         for check in CHECKS:
@@ -164,7 +182,7 @@ class Matrix:
         return "".join(signs)
 
     def right(self) -> dict[str, Any]:
-        """How the right model fared: checks that hold, checks that spoke, and the names of false alarms."""
+        """How the right model fared: checks that hold, checks that spoke, and the names of those that fail on it."""
         results = [cell.result for cell in self.cells.get(RIGHT, {}).values() if cell.result is not None]
         alarms = [result.name for result in results if not result.passed]
         return {"held": len(results) - len(alarms), "of": len(results), "alarms": alarms}
@@ -189,7 +207,8 @@ class Matrix:
             "left": len(self.todo), "asked": self.asked,
             "seconds": round(self.seconds, 1), "finished": round(self.finished),
             "of": self.setting.told(), "right": self.right(), "rows": rows,
-            "levels": sorted({level for _, level in self.done}), "summary": None if self.todo else self._summary(rows),
+            "levels": sorted({level for _, level in self.done}), "idle": sorted(self.idle),
+            "summary": None if self.todo else self._summary(rows),
         }  # fmt: skip
 
 
@@ -200,11 +219,13 @@ def summary(rows: Mapping[str, str]) -> dict[str, Any]:
     """
     looked = [i for i in range(len(CHECKS)) if any(marks[i] != NOT_RUN for marks in rows.values())]
     full = {name: marks for name, marks in rows.items() if all(marks[i] != NOT_RUN for i in looked)}
+    full = {name: marks for name, marks in full.items() if set(marks) != {MARKS["silent"]}}  # those without effect
     caught = {CHECKS[i].name: {name for name, marks in full.items() if marks[i] == "c"} for i in looked}
     wrongly = {CHECKS[i].name: sum(marks[i] == "w" for marks in full.values()) for i in looked}
+    every = len(looked) == len(CHECKS) and set(rows) == set(FAULTS) and NOT_RUN not in "".join(rows.values())
     fooled = max(wrongly, key=lambda name: wrongly[name], default="")
     return {
-        "rows": len(full), "all": len(full) == len(FAULTS) and set(LEVEL.values()) == {CHECKS[i].level for i in looked},
+        "rows": len(full), "all": every,
         "uncaught": [name for name, marks in full.items() if "c" not in marks],
         "smallest": smallest_cover({name: found for name, found in caught.items() if found}),
         "fooled": fooled if fooled and wrongly[fooled] else "", "times": wrongly.get(fooled, 0),

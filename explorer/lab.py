@@ -193,8 +193,10 @@ class Lab:
             return self._game()
         return self._detail()
 
-    def look(self, fault: str, setting: Setting) -> None:
+    def look(self, fault: str, setting: Setting | None) -> None:
         """Another fault is looked at: its code and the tensors it changes, which takes two forwards.
+
+        Without a setting, where the model on Explore is too large to be run twice here, only its code.
 
         Raises:
             Refusal: there is no such fault, or everyone is at work.
@@ -216,8 +218,10 @@ class Lab:
         shown, matrix = self._shown.get(self.picked), self.matrix
         if shown is None:
             return None
-        cells = matrix.cells.get(self.picked, {}) if matrix is not None and matrix.setting == self._setting else {}
-        return {**shown, "verdicts": fault_view.verdicts(cells)}
+        if matrix is None or matrix.setting != self._setting:
+            return {**shown, "verdicts": [], "idle": False}
+        idle = self.picked in matrix.idle
+        return {**shown, "verdicts": fault_view.verdicts(matrix.cells.get(self.picked, {}), idle), "idle": idle}
 
     def _game(self) -> dict[str, Any] | None:
         with self._guard:

@@ -97,8 +97,9 @@ function drawTable() {
     if (drawnRows.get(fault.name) === row) continue;
     drawnRows.set(fault.name, row);
     shown.forEach((column, i) => paint(parts.cells[i], mark(row, column)));
-    const caught = tally(row, "c"), wrongly = tally(row, "w");
-    parts.bar.replaceChildren(...(row ? [el("i", { style: { "--n": String(caught) } }), el("b", {}, String(caught)), el("span", { class: "tl-b-vh" }, t("row_says", { caught, wrongly }))] : []));
+    const caught = tally(row, "c"), wrongly = tally(row, "w"), idle = board()?.idle.includes(fault.name);
+    parts.row.dataset.idle = String(Boolean(idle));
+    parts.bar.replaceChildren(...(idle ? [el("span", { class: "tl-b-idle", title: t("idle_says") }, t("idle"))] : row ? [el("i", { style: { "--n": String(caught) } }), el("b", {}, String(caught)), el("span", { class: "tl-b-vh" }, t("row_says", { caught, wrongly }))] : []));
     parts.wrongly.replaceChildren(...(wrongly ? [el("i", { class: "tl-b-mark", data: { v: "w" }, "aria-hidden": "true" }), String(wrongly)] : []));
   }
   shown.forEach((column, i) => {
@@ -170,7 +171,7 @@ function rightRow() {
   if (!right?.of) { boardParts.right.replaceChildren(); return; }
   const good = right.alarms.length === 0;
   boardParts.right.replaceChildren(el("b", { class: good ? "tl-b-ok" : "tl-b-bad" }, good ? "✓ " : "✗ "),
-    t(good ? "right_holds" : "right_fails", { held: right.held, of: right.of, alarms: right.alarms.map(shortOf).join(t("comma")) }));
+    t(good ? "right_holds" : "right_fails", { held: right.held, of: right.of, alarms: some(right.alarms) }));
 }
 
 // ------------------------------------------------------------------------------------------------- keys and the mouse
@@ -236,6 +237,7 @@ function drawBoard() {
   } else if (started) {
     lines.push(el("p", { class: "tl-b-lead" }, t(now.state === "stopped" ? "was_stopped" : "was_run", { time: clock, seconds: now.seconds.toFixed(1) }), gap(), where()));
     if (stale()) lines.push(el("p", { class: "tl-b-stale" }, el("b", { "aria-hidden": "true" }, "! "), t("stale")));
+    if (now.of.half) lines.push(el("p", { class: "tl-b-stale" }, el("b", { "aria-hidden": "true" }, "! "), t(`half_${now.of.half}`)));
   } else lines.push(el("p", { class: "tl-b-lead" }, t("empty", { faults: faults.length, checks: checks.length })));
   lines.push(el("div", { class: "tl-b-tools" }, runButtons()));
   keep(boardParts.head, lines);
@@ -247,13 +249,15 @@ function drawBoard() {
   if (boardParts.status.textContent !== spoken) boardParts.status.textContent = spoken;
 }
 
+// The first few of a list that may be long.
+const some = (names, most = 6) => names.slice(0, most).map(shortOf).join(t("comma")) + (names.length > most ? gap() + t("and_more", { n: names.length - most }) : "");
 const list = (names) => names.map(shortOf).join(t("plus"));
 
 function resultText(summary) {
   if (!summary?.rows) return "";
   const said = [];
   if (summary.smallest.length) said.push(t(summary.uncaught.length ? "smallest_some" : "smallest", { count: summary.rows - summary.uncaught.length, checks: list(summary.smallest), n: summary.smallest.length }));
-  if (summary.uncaught.length) said.push(t("uncaught", { n: summary.uncaught.length, faults: summary.uncaught.slice(0, 6).map(shortOf).join(t("comma")), more: summary.uncaught.length > 6 ? gap() + t("and_more", { n: summary.uncaught.length - 6 }) : "" }));
+  if (summary.uncaught.length) said.push(t("uncaught", { n: summary.uncaught.length, faults: some(summary.uncaught) }));
   if (summary.fooled) said.push(t("fooled", { check: shortOf(summary.fooled), times: summary.times }));
   if (!summary.all) said.push(t("not_all"));
   return joined(said);

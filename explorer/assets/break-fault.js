@@ -62,7 +62,7 @@ function drawVerdicts(full) {
     el("summary", { data: { keep: "rest" } }, t("rest", { n: rest.filter((each) => each.mark === "n").length, silent: rest.filter((each) => each.mark === "s").length })), el("div", { class: "tl-b-chips" }, rest.map(chip)));
   keep(faultParts.verdicts, [
     el("h3", {}, t("verdicts"), el("small", {}, all.length ? t("verdicts_sub", { caught: loud.filter((each) => each.mark === "c").length, wrongly: loud.filter((each) => each.mark === "w").length, of: all.length }) : "")),
-    all.length ? el("div", { class: "tl-b-chips" }, loud.map(chip)) : el("p", { class: "tl-b-hint" }, t("verdicts_empty"), " ", button("run_this", () => command("run_row", { fault: view.picked, levels: chosenLevels() }), { off: running() || !view.levels.size })),
+    full?.idle ? el("p", { class: "tl-b-hint" }, t("idle_says")) : all.length ? el("div", { class: "tl-b-chips" }, loud.map(chip)) : el("p", { class: "tl-b-hint" }, t("verdicts_empty"), " ", button("run_this", () => command("run_row", { fault: view.picked, levels: chosenLevels() }), { off: running() || !view.levels.size })),
     opened ? verdictText(opened) : null, rest.length ? quiet : null,
   ]);
 }
@@ -80,10 +80,11 @@ const broken = (path) => path.split(/(?<=[/.])/).flatMap((part) => [part, el("wb
 const size = (number) => (number === null ? "–" : number !== 0 && (Math.abs(number) < 0.001 || Math.abs(number) >= 10000) ? number.toExponential(1) : String(Number(number.toPrecision(3))));
 
 function drawTensors(full) {
-  const key = full ? `${full.name} ${window.TL.lang()} ${JSON.stringify(full.tensors.rows.length)}` : "";
+  const key = full ? `${full.name} ${window.TL.lang()} ${full.tensors?.rows.length}` : "";
   if (faultParts.tensors.dataset.key === key) return;
   faultParts.tensors.dataset.key = key;
   if (!full) { faultParts.tensors.replaceChildren(); return; }
+  if (!full.tensors) { faultParts.tensors.replaceChildren(el("p", { class: "tl-b-hint" }, t("tensors_too_large"))); return; }
   const { rows, reshaped } = full.tensors;
   const logs = rows.map((row) => row[3]).filter((n) => n > 0).map(Math.log10), low = Math.min(...logs, -3), high = Math.max(...logs, low + 1);
   const body = rows.map(([key, right, wrong, off], i) => {

@@ -102,5 +102,8 @@ def test_what_a_closed_tab_held_is_let_go():
 
 
 def test_too_large_a_model_is_refused_before_anything_is_built():
+    lab, large = Lab(), Session.of_preset("paper_base")
     with pytest.raises(Refusal, match="parameters"):
-        break_it._obey(Lab(), "look", {"fault": "no_scaling"}, Session.of_preset("paper_base"))
+        break_it._obey(lab, "run_all", {"fault": "", "faults": [], "levels": [1], "anew": False}, large)
+    assert break_it._obey(lab, "look", {"fault": "no_scaling"}, large) == {"detail"}  # its code can still be read
+    assert lab.told("detail")["tensors"] is None and lab.told("detail")["code"]["right"]

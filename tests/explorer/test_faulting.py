@@ -153,6 +153,31 @@ def test_a_row_that_is_not_complete_does_not_count_as_unseen():
     assert said["rows"] == 2 and said["uncaught"] == ["causal_missing"] and said["smallest"] == ["row_sums"]
 
 
+def test_a_model_of_one_half_says_so_and_one_that_fails_by_itself_names_the_checks():
+    assert FIRST.told()["half"] == ""
+    assert setting(Session.of_preset("minimal_encoder"), Limits()).told()["half"] == "encoder"
+    matrix = Matrix(setting(Session.of_preset().change(fill="-inf", pad_side="left"), Limits()))
+    matrix.ask([], [2])
+    work_off(matrix)
+    right = matrix.right()
+    assert "finite_tensors" in right["alarms"] and right["held"] == right["of"] - len(right["alarms"])
+
+
+def test_a_fault_whose_line_is_never_reached_is_neither_caught_nor_passed():
+    """An encoder alone has no cross-attention. Only when every level has run can that be said."""
+    matrix = Matrix(setting(Session.of_preset("minimal_encoder"), Limits()))
+    matrix.ask(["cross_padding_ignored", "no_scaling"], [1, 2, 3])
+    work_off(matrix)
+    assert matrix.told()["idle"] == [] and "w" in matrix.marks("cross_padding_ignored")
+    matrix.ask(["cross_padding_ignored", "no_scaling"], [4, 5])
+    work_off(matrix)
+    told = matrix.told()
+    assert told["idle"] == ["cross_padding_ignored"] and set(told["rows"]["cross_padding_ignored"]) == {"s"}
+    assert told["summary"]["rows"] == 1 and told["summary"]["uncaught"] == []
+    verdicts = fault_view.verdicts(matrix.cells["cross_padding_ignored"], without_effect=True)
+    assert {each["mark"] for each in verdicts} == {"s"}
+
+
 def test_an_empty_matrix_has_nothing_to_say():
     assert summary({}) == {"rows": 0, "all": False, "uncaught": [], "smallest": [], "fooled": "", "times": 0}
 
