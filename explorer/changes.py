@@ -18,7 +18,7 @@ from typing import Any
 
 from explorer import live as running
 from explorer.detail import detail_payload
-from explorer.fields import ATTENTIONS, BY_NAME, FROM_PRESET, NO_FAULT
+from explorer.fields import ATTENTIONS, BY_NAME, FROM_PRESET, NO_FAULT, PAINTED
 from explorer.limits import Limits
 from explorer.live import Live, Trained
 from explorer.payload import strip_payload
@@ -131,7 +131,7 @@ def apply(asked: Asked) -> Change:
     """A remedy was chosen: the controls as they stand with these changes."""
     before = asked.held()
     changes = asked.data.get("changes") if isinstance(asked.data, Mapping) else None
-    allowed = (set(asked.named()) | {"fault", "selected", "sample", "head"}) - {"preset"}
+    allowed = (set(asked.named()) | {"fault", "selected", "sample", "head", *PAINTED}) - {"preset"}
     if not isinstance(changes, Mapping) or not changes or not set(changes) <= allowed:
         raise Refusal("not_changes")
     return shown(asked, before.cleaned(asked.named() | dict(changes), asked.limits), controls=True)
@@ -150,7 +150,7 @@ def speak(asked: Asked) -> Change:
     """Another language, in place: the same run, described anew."""
     lang = asked.data.get("lang") if isinstance(asked.data, Mapping) else None
     session = asked.held().change(lang=BY_NAME["lang"].clean(lang, asked.limits))
-    live = asked.live or _run(session, None, asked.trained, asked.limits)
+    live = asked.live or run(session, None, asked.trained, asked.limits)
     return Change(session, live, frame(session, live, trained=asked.trained), words=True)
 
 
@@ -165,6 +165,7 @@ def show_trained(asked: Asked) -> Change:
     session = asked.held().change(
         **chosen,
         **rules,
+        **{name: "" for name in PAINTED},
         fill=masks.fill,
         weights="trained",
         tokens="task",
@@ -200,7 +201,7 @@ def probe(asked: Asked) -> Change:
     if isinstance(level, bool) or level not in FURTHER:
         raise Refusal("not_a_level", levels=", ".join(map(str, FURTHER)), given=show(level))
     session = asked.held()
-    live = asked.live or _run(session, None, asked.trained, asked.limits)
+    live = asked.live or run(session, None, asked.trained, asked.limits)
     live = running.checked_further(live, level, turn)
     return Change(session, live, frame(session, live, trained=asked.trained))
 
@@ -233,11 +234,11 @@ def restore(asked: Asked) -> Change:
     if not linked:
         session = session.change(lang=preferred(asked.data, asked.headers.get("accept-language", "")))
     try:
-        live = _run(session, None, asked.trained, asked.limits)
+        live = run(session, None, asked.trained, asked.limits)
     except Refusal as refusal:
         notices.append(notice("notices.bad_together", refusal))
         session = Session.of_preset().change(lang=session.lang, tab=session.tab)
-        live = _run(session, None, asked.trained, asked.limits)
+        live = run(session, None, asked.trained, asked.limits)
     session = settled(session, live)
     payload = frame(session, live, trained=asked.trained) | {
         "opened": True, "linked_lang": linked, "tab": session.tab, "link_notices": [told(each) for each in notices],
@@ -253,7 +254,7 @@ def shown(asked: Asked, session: Session, before: Session | None = None, control
     same_weights = session.weights == "fresh" or (asked.live is not None and asked.live.trained is asked.trained)
     if asked.live is not None and asked.session == session == asked.live.session and same_weights:
         return Change(session, frame=frame(session, asked.live, trained=asked.trained), controls=controls)
-    live = _run(session, asked.live, asked.trained, asked.limits)
+    live = run(session, asked.live, asked.trained, asked.limits)
     actual = settled(session, live)
     touched = {
         name
@@ -264,12 +265,12 @@ def shown(asked: Asked, session: Session, before: Session | None = None, control
 
 
 def settled(session: Session, live: Live) -> Session:
-    """The session as it was really run: the device that was there, the weights that did fit."""
+    """The session as it was really run: the device that was there, the weights and painted cells that did fit."""
     if any(each.key in ("notices.nothing_trained", "notices.weights_do_not_fit") for each in live.notices):
         session = session.change(weights="fresh")
     if live.device != "meta":
         session = session.change(device=live.device)
-    return session
+    return session.change(**{name: getattr(live.session, name) for name in PAINTED})
 
 
 def refused(asked: Asked, refusal: Refusal) -> Change:
@@ -278,7 +279,12 @@ def refused(asked: Asked, refusal: Refusal) -> Change:
     return Change(frame=frame(session, asked.live, refusal, asked.trained))
 
 
-def _run(session: Session, held: Live | None, trained: Trained | None, limits: Limits) -> Live:
+def run(session: Session, held: Live | None, trained: Trained | None, limits: Limits) -> Live:
+    """The model of this session, when it is this request's turn.
+
+    Raises:
+        Refusal: the choices cannot be run, or too many others are at work.
+    """
     with turn():
         return running.run(session, held, trained, limits)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explorer import words
+from explorer import painted, words
 from explorer.limits import Limits
 from explorer.refusals import Refusal
 from transformer_core.config import RULES, parse_rule
@@ -20,6 +20,7 @@ from transformer_core.presets import preset_names
 from transformer_core.rules import split_rules
 
 ATTENTIONS = ("encoder_self", "decoder_self", "cross")
+PAINTED = tuple(f"{name}_custom" for name in ATTENTIONS)
 NO_FAULT = "none"
 COMPARE_LIMITS = ("usual", "1e-3", "1e-4", "1e-5", "1e-6", "1e-7", "1e-8", "1e-10", "1e-12", "1e-14")
 NUMBERS = {
@@ -34,7 +35,7 @@ class Field:
 
     name: str
     group: str  # model, masks, data: defaults come from the preset; the others: from the Session class
-    kind: str  # int, float, choice, rules, text, key
+    kind: str  # int, float, choice, rules, painted, text, key
     low: float = 0
     high: float | str = math.inf  # a number, or the name of a limit
     choices: tuple[str, ...] = ()
@@ -70,6 +71,8 @@ class Field:
     def format(self, value: Any) -> str:
         if self.kind == "rules":
             return ",".join(value) or "none"
+        if self.kind == "painted":
+            return value or "none"
         if self.kind == "float":
             return repr(value)
         return str(value)
@@ -140,6 +143,11 @@ class Field:
             raise Refusal("not_a_key", self.name, given=show(clip(value)))
         return value
 
+    def _clean_painted(self, value: Any, limits: Limits) -> str:
+        if not isinstance(value, str):
+            raise Refusal("not_text", self.name, given=show(value))
+        return painted.word(painted.matrix(value, self.name, limits.max_length))
+
     def _clean_rules(self, value: Any, limits: Limits) -> tuple[str, ...]:
         if not isinstance(value, (list, tuple)) or len(value) > len(RULES):
             raise Refusal("not_list", self.name, given=show(value))
@@ -185,6 +193,7 @@ FIELDS: tuple[Field, ...] = (
     Field("encoder_self", "masks", "rules"),
     Field("decoder_self", "masks", "rules"),
     Field("cross", "masks", "rules"),
+    *(Field(name, "masks", "painted") for name in PAINTED),
     Field("fill", "masks", "choice", choices=("exclude", "-inf", "finfo_min", "-1e9")),
     Field("tokens", "data", "choice", choices=("random", "text", "task")),
     Field("split", "data", "choice", choices=("word", "char")),
@@ -203,12 +212,17 @@ FIELDS: tuple[Field, ...] = (
     Field("weights", "run", "choice", choices=("fresh", "trained")),
     Field("fault", "run", "choice"),
     Field("lang", "view", "choice", choices=words.LANGUAGES),
-    Field("tab", "view", "choice", choices=("explore", "train", "break", "compare")),
+    Field("tab", "view", "choice", choices=("explore", "masks", "train", "break", "compare")),
     Field("selected", "view", "key"),
     Field("sample", "view", "int", 0, 10_000),
     Field("head", "view", "int", 0, 10_000),
     Field("picked", "view", "choice"),
     Field("game", "view", "int", 0, 2**31 - 1),
+    Field("mask_at", "masks_view", "choice", choices=ATTENTIONS),
+    Field("mask_show", "masks_view", "choice", choices=("mask", "scores", "weights")),
+    Field("mask_heads", "masks_view", "choice", choices=("one", "mean")),
+    Field("mask_layer", "masks_view", "int", 0, 10_000),
+    Field("mask_row", "masks_view", "int", 0, 10_000),
     Field("task", "train", "choice"),
     Field("recipe", "train", "choice", choices=("task", "mine")),
     Field("steps", "train", "int", 1, "max_training_steps"),

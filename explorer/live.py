@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from explorer.fields import FROM_PRESET, NO_FAULT, refusal_of
+from explorer import painted
+from explorer.fields import ATTENTIONS, FROM_PRESET, NO_FAULT, refusal_of
 from explorer.limits import Limits
 from explorer.refusals import Notice, Refusal, notice
 from explorer.session import Session
@@ -118,9 +119,10 @@ def run(
 def _run(session: Session, held: Live | None, trained: Trained | None, limits: Limits) -> Live:
     notices: list[Notice] = []
     device = _device(session, notices)
-    masks = session.mask_config()
     config, source = _weights(session, trained, notices)
     batch = _batch(session, config, source)
+    session = _painted_to_fit(session, batch, notices)
+    masks = session.mask_config()
     cost = _cost(config, batch, BYTES[session.dtype])
     shapes_only = not limits.fit(cost, BYTES[session.dtype])
     device = "meta" if shapes_only else device
@@ -163,17 +165,22 @@ def checked_further(live: Live, level: int, turn: Callable[[], AbstractContextMa
     """
     if live.shapes_only or live.error:
         raise Refusal("no_numbers")
-    source, masks, session = live.trained, live.session.mask_config(), live.session
-    model = live.model
-    if next(model.parameters()).is_meta:  # its weights were too large to be kept
-        model = _built(model.config, masks, session, source, live.device).train(session.mode == "train")
-    subject = Subject(model, live.batch, live.ledger, live.shop, session.seed)
+    subject = Subject(with_numbers(live), live.batch, live.ledger, live.shop, live.session.seed)
     found = [result for result in live.results if result.level != level]
     for check in due(subject, [level]):
         with turn():
             result = check.run(subject)
         found += [result] if result is not None else []
     return dataclasses.replace(live, results=tuple(sorted(found, key=lambda result: result.level)))
+
+
+def with_numbers(live: Live) -> Transformer:
+    """The model of a run with its weights, built anew where they were too large to be kept."""
+    if not next(live.model.parameters()).is_meta:
+        return live.model
+    session = live.session
+    model = _built(live.model.config, session.mask_config(), session, live.trained, live.device)
+    return model.train(session.mode == "train")
 
 
 def shell(model: Transformer, masks: MaskConfig, training: bool, seed: int) -> Transformer:
@@ -192,6 +199,29 @@ def _identity(session: Session, source: Trained | None, device: str) -> str:
     """The name of a run: equal for equal choices, which give equal numbers. A control may tell of one choice twice."""
     chosen = [getattr(session, name) for name in RUN_FIELDS]
     return hashlib.sha1(repr((chosen, session.task, device, id(source))).encode()).hexdigest()[:8]
+
+
+def attention_sizes(batch: Batch) -> dict[str, tuple[int, int]]:
+    """Queries and keys of each attention that these tokens allow."""
+    src, tgt = (0 if ids is None else ids.shape[1] for ids in (batch.src, batch.tgt))
+    sizes = dict(zip(ATTENTIONS, ((src, src), (tgt, tgt), (tgt, src)), strict=True))
+    return {name: size for name, size in sizes.items() if all(size)}
+
+
+def _painted_to_fit(session: Session, batch: Batch, notices: list[Notice]) -> Session:
+    """The session with painted layers of the size of its attentions; a notice tells of each that had another one."""
+    sizes, changes = attention_sizes(batch), {}
+    for name in ATTENTIONS:
+        told = getattr(session, f"{name}_custom")
+        if not told or name not in sizes:
+            continue
+        rows, columns = sizes[name]
+        if told.startswith(f"{rows}x{columns}."):
+            continue
+        changes[f"{name}_custom"] = painted.fitted(told, rows, columns)
+        notices.append(notice("notices.painted_fitted", before=told.partition(".")[0].replace("x", " × "),
+                              after=f"{rows} × {columns}"))  # fmt: skip
+    return session.change(**changes)
 
 
 def _device(session: Session, notices: list[Notice]) -> str:

@@ -100,7 +100,7 @@ def plan(session: Session, limits: Limits) -> Plan:
     task, instead_of = tasks.get(session.task), ""
     try:
         if session.recipe == "mine":
-            wanted, masks = session.model_config(), session.mask_config()
+            wanted, masks = session.model_config(), session.mask_config(painted_too=False)
             model = task.fit(wanted)
             instead_of = wanted.architecture if wanted.architecture != model.architecture else ""
         else:

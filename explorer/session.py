@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from explorer import painted
 from explorer.fields import ATTENTIONS, BY_NAME, FIELDS, NO_FAULT, clip, refusal_of
 from explorer.limits import Limits
 from explorer.refusals import Notice, Refusal, notice
@@ -49,6 +50,9 @@ class Session:
     encoder_self: tuple[str, ...] = ("padding",)
     decoder_self: tuple[str, ...] = ("padding", "causal")
     cross: tuple[str, ...] = ("padding",)
+    encoder_self_custom: str = ""
+    decoder_self_custom: str = ""
+    cross_custom: str = ""
     fill: str = "exclude"
     tokens: str = "random"
     split: str = "word"
@@ -73,6 +77,11 @@ class Session:
     head: int = 0
     picked: str = NO_FAULT
     game: int = 0
+    mask_at: str = "encoder_self"
+    mask_show: str = "weights"
+    mask_heads: str = "one"
+    mask_layer: int = 0
+    mask_row: int = 0
     task: str = "copy"
     recipe: str = "task"
     steps: int = 600
@@ -125,11 +134,13 @@ class Session:
     # ---- written as
 
     def to_query(self) -> dict[str, str]:
-        """Only what differs from the preset's and the class's defaults, in the order of FIELDS."""
+        """Only what differs from the preset's and the class's defaults, in the order of FIELDS; no large painted layer."""
         base = Session.of_preset(self.preset).with_task(self.task).change(task=DEFAULT_TASK)
         query = {} if self.preset == DEFAULT_PRESET else {"preset": self.preset}
         for field in FIELDS:
             value = getattr(self, field.name)
+            if field.kind == "painted" and not painted.linked(value):
+                continue  # it travels as a file
             if field.name != "preset" and value != getattr(base, field.name):
                 query[field.name] = field.format(value)
         return query
@@ -143,15 +154,18 @@ class Session:
         changes = {field.name: getattr(self, field.name) for field in FIELDS if field.group == "model"}
         return preset_of(self.preset).model.replace(**changes)
 
-    def mask_config(self) -> MaskConfig:
-        """The preset's masks with the chosen rules; a custom matrix stays only where its rules were not touched."""
-        masks = preset_of(self.preset).masks
+    def mask_config(self, painted_too: bool = True) -> MaskConfig:
+        """The chosen rules, and the painted cells as one more; those belong to these lengths and can be left out.
+
+        Raises:
+            ConfigError: the rules cannot be.
+        """
         changes: dict[str, Any] = {"fill": self.fill}
         for name in ATTENTIONS:
-            if getattr(self, name) != _shown_rules(getattr(masks, name)):
-                changes[name] = getattr(self, name)
-                changes[f"{name}_custom"] = None
-        return dataclasses.replace(masks, **changes)
+            cells = painted.matrix(getattr(self, f"{name}_custom")) if painted_too else None
+            changes[name] = getattr(self, name) if cells is None else (*getattr(self, name), "custom")
+            changes[f"{name}_custom"] = cells
+        return dataclasses.replace(preset_of(self.preset).masks, **changes)
 
     def data_config(self) -> DataConfig:
         """Where the tokens come from. A preset's own ids stay while lengths, padding and batch are the preset's."""
@@ -273,6 +287,8 @@ def _preset_values(preset: Preset) -> dict[str, Any]:
             values["tokens"] = "text" if part.src_text or part.tgt_text else "random"
         elif field.kind == "rules":
             values[field.name] = _shown_rules(getattr(part, field.name))
+        elif field.kind == "painted":
+            values[field.name] = painted.word(getattr(part, field.name))
         elif field.kind == "text":
             lines = getattr(part, field.name)
             values[field.name] = "\n".join(lines) if lines else EXAMPLES[field.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -13,22 +14,25 @@ from typing import Any
 import gradio as gr
 from starlette.middleware import Middleware
 
-from explorer import api, changes, comparing, theme
+from explorer import api, changes, comparing, studio, theme
 from explorer.changes import CONTROLS, TRAINING, Asked, Change, Handler
 from explorer.guard import Guard
 from explorer.limits import Limits
 from explorer.payload import explore_payload
 from explorer.session import Session
-from explorer.views import break_it, compare, explore, sidebar, train
+from explorer.views import break_it, compare, explore, masks, sidebar, train
 from explorer.words import LANGUAGES, section, text
 
 STATE_SECONDS = 1800  # what a tab holds is freed half an hour after its last change
 # Values arrive as they were sent: gradio's own checks differ from control to control, say nothing readable, and cost a
 # thread switch each. Session.cleaned checks every one.
 QUIET: dict[str, Any] = {"queue": False, "preprocess": False, "show_progress": "hidden", "api_visibility": "private"}
-WORDS_OF_SCRIPTS = ("frame", "sidebar", "train", "break", "compare")
-TABS = ("explore", "train", "break", "compare")
-SCRIPTS = {"explore": explore.SCRIPTS, "train": train.SCRIPTS, "break": break_it.SCRIPTS, "compare": compare.SCRIPTS}
+WORDS_OF_SCRIPTS = ("frame", "sidebar", "masks", "train", "break", "compare")
+TABS = ("explore", "masks", "train", "break", "compare")
+SCRIPTS = {
+    "explore": explore.SCRIPTS, "masks": masks.SCRIPTS, "train": train.SCRIPTS, "break": break_it.SCRIPTS,
+    "compare": compare.SCRIPTS,
+}  # fmt: skip
 TITLE = "Transformer Ledger"
 
 
@@ -43,6 +47,7 @@ class Page:
     tabs: gr.Tabs
     tab_items: tuple[gr.Tab, ...]
     explore: explore.ExploreView
+    masks: masks.MasksView
     train: train.TrainView
     broken: break_it.BreakView
     compare_side: compare.CompareSidebar
@@ -95,6 +100,29 @@ class Page:
             gr.HTML(address=packed(changes.address(change.session))),
             gr.HTML(detail=packed(change.detail)),
         ]
+
+    def mask_updates(self, change: Change) -> list[Any]:
+        """A mask was changed, or another one looked at: the tab Masks at once, Explore a moment later."""
+        core = self._core(dataclasses.replace(change, live=None))[:3]
+        if change.live is not None:
+            core[1] = change.live
+        if change.session is None:
+            return [*core, gr.skip(), gr.skip(), self._masks(change)]
+        if change.frame is None:
+            core[2] = gr.HTML(address=packed(changes.address(change.session)))
+        rules, fill = gr.HTML(value=sidebar.masks_value(change.session)), gr.update(value=change.session.fill)
+        return [*core, rules, fill, self._masks(change)]
+
+    def trap_updates(self, change: Change) -> list[Any]:
+        """A trap moves many controls; of a refusal only the view hears."""
+        return [*self.control_updates(change), self._masks(change)]
+
+    def _masks(self, change: Change) -> Any:
+        return gr.skip() if change.detail is None else gr.HTML(value=packed(change.detail))
+
+    def catch_up(self, change: Change) -> list[Any]:
+        """Explore after a change on Masks."""
+        return [self._core(change)[3]]
 
     def probe_updates(self, change: Change) -> list[Any]:
         """The run with more verdicts, or why not; answered in either case, since equal verdicts are no new value."""
@@ -156,6 +184,7 @@ def build() -> gr.Blocks:
         with gr.Sidebar(width=216, elem_id="tl-side", open=True):
             side = sidebar.build(limits, first)
             train_side = train.build_sidebar(first, limits)
+            masks.build_sidebar()
             break_it.build_sidebar()
             compare_side = compare.build_sidebar(first)
             foot = sidebar.build_foot()
@@ -170,6 +199,8 @@ def build() -> gr.Blocks:
         with gr.Tabs(elem_id="tl-tabs", selected="explore") as tabs:
             with gr.Tab(text("en", "frame.tab_explore"), id="explore", elem_id="tl-tab-explore") as explore_tab:
                 explore_view = explore.build()
+            with gr.Tab(text("en", "frame.tab_masks"), id="masks", elem_id="tl-tab-masks") as masks_tab:
+                masks_view = masks.build_tab()
             with gr.Tab(text("en", "frame.tab_train"), id="train", elem_id="tl-tab-train") as train_tab:
                 train_view = train.build_tab(train_side, states[0], states[2])
             with gr.Tab(text("en", "frame.tab_break"), id="break", elem_id="tl-tab-break") as break_tab:
@@ -177,8 +208,8 @@ def build() -> gr.Blocks:
             with gr.Tab(text("en", "frame.tab_compare"), id="compare", elem_id="tl-tab-compare") as compare_tab:
                 compare_view = compare.build_tab(compare_side, states)
         hint = gr.Textbox(visible="hidden", label="hint")
-        items = (explore_tab, train_tab, break_tab, compare_tab)
-        views = (explore_view, train_view, break_view, compare_side, compare_view)
+        items = (explore_tab, masks_tab, train_tab, break_tab, compare_tab)
+        views = (explore_view, masks_view, train_view, break_view, compare_side, compare_view)
         page = Page(states, frame, side, train_side, tabs, items, *views)
         _wire(page, blocks, foot, hint)
         blocks.unload(TabClosed(blocks, [state._id for state in states]))
@@ -222,6 +253,7 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
     # Through the queue: a level of checks may take seconds, and its answer must not hold up a connection.
     slow = {**QUIET, "queue": True, "trigger_mode": "multiple", "concurrency_limit": 2}
     page.explore.html.probe(served(changes.probe, page.probe_updates), [*page.states], page.run_outputs[:4], **slow)
+    _wire_masks(page, slow)
     page.broken.html.pick(served(changes.pick, remembered), [*page.states], [page.states[0], page.frame], **latest)
     gr.on(
         [field.change for field in page.train_side.fields.values()], served(changes.remember_training, remembered),
@@ -236,6 +268,26 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
     opened = served(changes.restore, page.open_updates, opening=True)
     blocks.load(
         opened, [*page.states, hint], page.open_outputs, js="(a, b, c, hint) => [a, b, c, TL.frame.hint()]", **QUIET
+    )
+
+
+def _wire_masks(page: Page, slow: dict[str, Any]) -> None:
+    """A change is answered to the tab Masks itself first; what Explore shows of it follows by itself.
+
+    The view numbers its events and lets one change travel at a time. "always_last" would send the last event with the
+    data of the first one.
+    """
+    every = {**QUIET, "trigger_mode": "multiple"}
+    html, rules, fill = page.masks.html, page.side.masks, page.side.controls["fill"]
+    states, outputs = [*page.states], [*page.states[:2], page.frame, rules, fill, html]
+    caught_up = served(studio.caught_up, page.catch_up)
+    html.look(served(studio.look, page.mask_updates), states, outputs, **every)
+    edited = html.edit(served(studio.edit, page.mask_updates), states, outputs, **every)
+    trapped = html.trap(served(studio.trap, page.trap_updates), states, [*page.control_outputs, html], **every)
+    for event in (edited, trapped):
+        event.then(caught_up, states, [page.explore.html], **QUIET)
+    html.measure(
+        served(studio.measure, lambda change: [gr.HTML(measured=packed(change.detail))]), states, [html], **slow
     )
 
 

@@ -72,7 +72,7 @@ def test_masks_of_another_length_are_refused_where_they_cost_nothing():
     custom = replace(session().mask_config(), cross=("custom",), cross_custom=((True, False), (True, True)))
 
     class Odd(Session):
-        def mask_config(self):
+        def mask_config(self, painted_too=True):
             return custom
 
     odd = Odd(**vars(session()))
