@@ -1,4 +1,4 @@
-"""The same from a program: ``ledger`` and ``check`` over HTTP, under the limits of the page."""
+"""The same from a program: ``ledger``, ``check`` and ``check_levels`` over HTTP, under the limits of the page."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MAX_POSITIONS = 8192  # rows of the position table, which is computed for max_se
 
 
 def add() -> None:
-    """Both functions as endpoints of the page that is being built."""
-    for function in (ledger, check):
+    """The functions as endpoints of the page that is being built."""
+    for function in (ledger, check, check_levels):
         gr.api(function, api_name=function.__name__, concurrency_limit=2)
 
 
@@ -55,16 +55,27 @@ def ledger(preset: str = "first_look", settings: list[str] | None = None, seed: 
         raise _said(error) from error
 
 
-def check(
-    preset: str = "first_look", settings: list[str] | None = None, seed: int = 7, levels: list[int] | None = None
-) -> list[dict[str, Any]]:
-    """Every check of one model: level, name, claim, measured, expected, tolerance, passed, and what it cannot see.
+def check(preset: str = "first_look", settings: list[str] | None = None, seed: int = 7) -> list[dict[str, Any]]:
+    """Every check of one forward: level, name, claim, measured, expected, tolerance, passed, and what it cannot see.
 
     Args:
         preset: The name of a preset, such as first_look.
         settings: Changes such as ["d_model=128", "masks.fill=-inf"].
         seed: Seed of the weights and of the tokens.
-        levels: 1 structure, 2 numerics (these two by default), 3 behaviour, 4 learning, 5 torch as a reference.
+    """
+    return check_levels(preset, settings, seed, [STRUCTURE, NUMERICS])
+
+
+def check_levels(
+    preset: str = "first_look", settings: list[str] | None = None, seed: int = 7, levels: list[int] | None = None
+) -> list[dict[str, Any]]:
+    """The checks of these levels, as ``check`` gives them: 1 structure, 2 numerics, 3 behaviour, 4 learning, 5 torch.
+
+    Args:
+        preset: The name of a preset, such as first_look.
+        settings: Changes such as ["d_model=128", "masks.fill=-inf"].
+        seed: Seed of the weights and of the tokens.
+        levels: Whole numbers from 1 to 5; all of them by default.
     """
     names = (
         "level",
@@ -95,7 +106,7 @@ def check(
 
 def _levels(levels: Any) -> tuple[int, ...]:
     if levels is None:
-        return (STRUCTURE, NUMERICS)
+        return ALL_LEVELS
     given = levels if isinstance(levels, list) and len(levels) <= 2 * len(ALL_LEVELS) else [levels]
     for level in given:
         if isinstance(level, bool) or not isinstance(level, int) or level not in ALL_LEVELS:

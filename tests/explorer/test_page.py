@@ -135,9 +135,9 @@ def test_uploads_oversized_bodies_and_the_monitor_are_closed(client):
     assert client.fetch("/gradio_api/file=app.py")[0] in (403, 404)
 
 
-def test_every_event_of_the_page_is_private_and_two_functions_are_not(client):
+def test_every_event_of_the_page_is_private_and_three_functions_are_not(client):
     public = {name for name, each in client.endpoints.items() if each["api_visibility"] == "public"}
-    assert public == {"ledger", "check"}
+    assert public == {"ledger", "check", "check_levels"}
 
 
 def test_every_control_has_a_label_in_both_languages(client):
@@ -291,6 +291,19 @@ def test_the_api_refuses_in_a_sentence(arguments, said):
         with pytest.raises(Exception, match=said) as caught:
             function(*arguments)
         assert type(caught.value).__name__ == "Error" and not caught.value.print_exception
+
+
+def test_the_api_runs_the_levels_that_are_asked_for():
+    found = page.api.check_levels("hand_computed", None, 7, [3, 1])
+    assert {each["level"] for each in found} == {1, 3} and all(each["passed"] for each in found)
+    assert page.api.check("hand_computed", None, 7) == page.api.check_levels("hand_computed", None, 7, [1, 2])
+
+
+@pytest.mark.parametrize("levels", [[0], [6], ["3"], [True], [3.0], 7, "all", [1] * 11, [[1]], {"level": 1}])
+def test_the_api_refuses_levels_that_are_none(levels):
+    with pytest.raises(Exception, match="1, 2, 3, 4, 5") as caught:
+        page.api.check_levels("hand_computed", None, 7, levels)
+    assert type(caught.value).__name__ == "Error"
 
 
 def test_the_api_lays_out_what_is_too_large():
