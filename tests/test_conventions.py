@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from transformer_core import conventions, masks
 from transformer_core.attention import attend, masked_softmax
+from transformer_core.batches import Batch
 from transformer_core.config import MaskConfig, ModelConfig
 from transformer_core.conventions import CONVENTIONS, Snippet, from_keep, snippets, to_keep
 from transformer_core.model import build
-from transformer_core.parity import to_torch
+from transformer_core.parity import compare, to_torch
 
 SRC = torch.tensor([[5, 6, 2, 7, 8, 0, 0], [9, 2, 4, 5, 6, 7, 8]])
 TGT = torch.tensor([[1, 5, 6, 2, 0], [1, 7, 8, 9, 10]])
@@ -209,3 +210,12 @@ def test_keep_holds_ones_and_zeros_only() -> None:
 def test_without_flex_attention_the_snippet_says_that_it_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conventions, "_has_flex", lambda: False)
     assert {each.api: each.runs for each in snippets(MaskConfig(), "cross", SRC, TGT)}["flex_attention"] is False
+
+
+@pytest.mark.parametrize("name", ["random", "documents", "heads", "sentences"])
+def test_parity_hands_torch_the_masks_of_heads_and_sentences(name: str) -> None:
+    sizes = ModelConfig(d_model=D_MODEL, n_heads=HEADS, d_ff=7, n_encoder_layers=1, n_decoder_layers=1)
+    model = build(sizes, MaskConfig(**RULES[name]), seed=7)
+    compared = compare(model, Batch(SRC, TGT), dtype=torch.float64, backward=False)
+    judged = {each.key: each.passed for each in compared.forward}
+    assert judged["encoder.layers.0.self_attention/weights"] and all(judged.values())
