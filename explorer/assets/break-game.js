@@ -13,6 +13,7 @@ const FOUND_GLYPHS = { ok: "✓", warn: "!", bad: "✗", silent: "–", "": "…
 
 function play(seed) {
   view.playing = true;
+  view.played = 0;
   view.page = "list";
   view.guess = "";
   command("play", { seed });
@@ -32,6 +33,7 @@ function drawGame() {
   if (!view.playing) return;
   if (!now) { gameParts.said.textContent = say(view.refusal) || t("game_starts"); return; }
   const over = Boolean(now.end);
+  view.played = now.seed;
   gameBox.dataset.round = `${now.round}-${now.end || "open"}`;
   keep(gameParts.head, [
     el("h2", {}, t("mystery"), el("small", {}, t("game_where", { round: now.round, rounds: now.rounds, seed: now.seed }))),

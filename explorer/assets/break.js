@@ -85,6 +85,7 @@ function refresh() { if (!drawn) drawn = requestAnimationFrame(draw); }
 function answer() {
   const told = data.value;
   if (!told) return;
+  if (told.reply === "resync" && view.playing && view.played && !game()) play(view.played); // the tab was idle for too long
   view.refusal = told.refusal || (told.reply && told.reply !== "resync" ? null : view.refusal);
   refresh();
 }
