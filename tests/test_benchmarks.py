@@ -5,6 +5,7 @@ import torch
 
 from benchmarks.__main__ import config, padded_batch
 from benchmarks.peers import TorchTransformer, core_without_notes
+from benchmarks.proof import levels
 from benchmarks.timing import cpu_seconds, ratio
 from transformer_core.ledger import trace
 from transformer_core.model import build
@@ -31,6 +32,15 @@ def test_the_batch_is_padded_on_the_right_and_never_empty(size):
         real = tokens.ne(0)
         assert real[:, 0].all() and not real.all()
         assert (real.long().diff(dim=1) <= 0).all()
+
+
+def test_every_level_is_timed_and_the_first_three_are_added_up():
+    rows = list(levels("hand_computed"))
+    assert [name.partition(":")[0] for name, *_ in rows] == [
+        "level 1", "level 2", "level 3", "levels 1 to 3", "level 4", "level 5",
+    ]  # fmt: skip
+    assert sum(cpu for _, cpu, _ in rows[:3]) == pytest.approx(rows[3][1])
+    assert all(cpu >= 0 and clock >= 0 for _, cpu, clock in rows)
 
 
 def test_a_ratio_is_a_over_b():
