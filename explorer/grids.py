@@ -7,6 +7,7 @@ bit 15 that the model hid it. With a right model bit 15 stands wherever another 
 from __future__ import annotations
 
 import base64
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -116,21 +117,25 @@ def _grid(live: Live, attention: str, chosen: dict[str, Any], layers: int) -> di
         "open": int(seen.sum()), "empty_rows": (~seen.any(dim=-1)).nonzero().flatten().tolist(),
         "heads_differ": any(each.dim() == 4 and bool((each != each[:, :1]).any()) for each in alone.values()),
     }  # fmt: skip
-    return found | _numbers(live, attention, layer, chosen)
+    here = slice(chosen["sample"], chosen["sample"] + 1)
+    joined = functools.reduce(torch.Tensor.logical_and, (each[here] for each in alone.values())) if alone else None
+    return found | _numbers(live, attention, layer, chosen, joined)
 
 
-def _numbers(live: Live, attention: str, layer: int, chosen: dict[str, Any]) -> dict[str, Any]:
-    """Sums of the weights, and the numbers that are shown."""
+def _numbers(
+    live: Live, attention: str, layer: int, chosen: dict[str, Any], wanted: Tensor | None
+) -> dict[str, Any]:  # fmt: skip
+    """Sums of the weights, and the numbers shown. ``wanted`` is what the rules allow, whatever the model did."""
     weights = _recorded(live, attention, layer, "weights")
     if weights is None or weights.dim() != 4:
         return {"values": None, "sums": None}
     head = None if chosen["mask_heads"] == "mean" else chosen["head"]
-    allowed = _recorded(live, attention, layer, "allowed")
-    usable = allowed if allowed is not None and allowed.shape == weights.shape else None
-    summary = softmax_lab.map_summary(weights, usable, sample=chosen["sample"], head=head)
+    here = weights[chosen["sample"], None]
+    usable = wanted if wanted is not None and wanted.shape == here.shape else None
+    summary = softmax_lab.map_summary(here, usable, head=head)
     found: dict[str, Any] = {
-        "sums": summary.row_sums, "column_sums": summary.column_sums, "entropy": summary.entropy,
-        "max_hidden": summary.max_hidden, "averaged": summary.averaged, "values": None, "limit": 1.0,
+        "sums": _all(summary.row_sums), "column_sums": _all(summary.column_sums), "entropy": _all(summary.entropy),
+        "max_hidden": _number(summary.max_hidden), "averaged": summary.averaged, "values": None, "limit": 1.0,
     }  # fmt: skip
     if chosen["mask_show"] == "weights":
         found["values"] = figures.packed(_one(weights, chosen, lambda heads: heads.float().mean(dim=0)))
@@ -167,14 +172,14 @@ def _row(live: Live, attention: str, chosen: dict[str, Any], layers: int) -> dic
         here = weights[chosen["sample"], chosen["head"], chosen["mask_row"]].double()
         off = float((here - torch.tensor(made.weights, dtype=torch.float64)).abs().max())
     sums = {name: _number(getattr(made, name)) for name in ("exps_sum", "weights_sum", "dropped_sum", "max_hidden")}
-    lists = {name: [_number(value) for value in getattr(made, name)] for name in NUMBERS}
+    lists = {name: _all(getattr(made, name)) for name in NUMBERS}
     return {**lists, **sums, "visible": made.visible, "dropout": rate, "off": _number(off), "layer": layer}
 
 
 def _empty_row(
     live: Live, grids: list[dict[str, Any]], chosen: dict[str, Any], layers: dict[str, int]
 ) -> dict[str, Any]:
-    """What each fill does with a query that sees nothing: the chosen row, the first of this sentence, or a made-up one."""
+    """What each fill does with a query that sees nothing: the chosen row, the first one here, or one made up."""
     first = sorted(grids, key=lambda grid: grid["name"] != chosen["mask_at"])
     spot = next(((grid, grid["empty_rows"]) for grid in first if grid["empty_rows"]), None)
     grid, row = first[0], chosen["mask_row"]
@@ -190,7 +195,7 @@ def _empty_row(
         "attention": name, "row": row, "found": spot is not None,
         "rows": [
             {"fill": each.fill, "dtype": each.dtype, "what": each.what, "gradient": each.gradient,
-             "weights": None if each.weights is None else [_number(value) for value in each.weights],
+             "weights": None if each.weights is None else _all(each.weights),
              "sum": _number(each.sum)}
             for each in softmax_lab.empty_row_lab(numbers)
         ],
@@ -238,3 +243,7 @@ def _words(bits: Tensor) -> str:
 def _number(value: float | None) -> float | str | None:
     """A number that JSON has; the others by their names."""
     return value if value is None or math.isfinite(value) else str(value)
+
+
+def _all(values: list[float]) -> list[float | str | None]:
+    return [_number(value) for value in values]

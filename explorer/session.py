@@ -134,7 +134,10 @@ class Session:
     # ---- written as
 
     def to_query(self) -> dict[str, str]:
-        """Only what differs from the preset's and the class's defaults, in the order of FIELDS; no large painted layer."""
+        """Only what differs from the preset's and the class's defaults, in the order of FIELDS.
+
+        A large painted layer is left out.
+        """
         base = Session.of_preset(self.preset).with_task(self.task).change(task=DEFAULT_TASK)
         query = {} if self.preset == DEFAULT_PRESET else {"preset": self.preset}
         for field in FIELDS:

@@ -16,15 +16,16 @@ from typing import Any
 from explorer import changes, painted
 from explorer import live as running
 from explorer.changes import Asked, Change
-from explorer.fields import ATTENTIONS, BY_NAME, NO_FAULT, PAINTED, clip
-from explorer.grids import payload
+from explorer.fields import ATTENTIONS, BY_NAME, NO_FAULT, PAINTED, clip, refusal_of
+from explorer.grids import ENDS, payload
 from explorer.limits import Limits
 from explorer.live import Live, attention_sizes
 from explorer.refusals import Refusal
 from explorer.session import Session
 from explorer.words import LANGUAGES
 from transformer_core.checks.influence import OUTPUTS, influence
-from transformer_core.errors import show
+from transformer_core.errors import ConfigError, show
+from transformer_core.masks import for_attention
 from transformer_core.scale_lab import scale_table
 
 log = logging.getLogger(__name__)
@@ -96,7 +97,8 @@ def edit(asked: Asked) -> Change:
     if not given:
         raise Refusal("not_changes")
     session = before.change(**given).change(**_cleaned(_given(asked, "chosen"), LOOKED, asked.limits))
-    return _run(asked, session.checked(asked.limits), live)
+    _composable(session.checked(asked.limits), live)
+    return _run(asked, session, live)
 
 
 @answering
@@ -131,8 +133,16 @@ def caught_up(asked: Asked) -> Change:
 
 
 def shown(session: Session, live: Live, limits: Limits) -> dict[str, Any]:
-    """Everything the tab shows of a run, but what is measured on demand."""
-    return payload(session, live) | {
+    """Everything the tab shows of a run, but what is measured on demand.
+
+    Raises:
+        Refusal: the rules of the session cannot be computed.
+    """
+    try:
+        told = payload(session, live)
+    except ConfigError as error:
+        raise refusal_of(error) from error
+    return told | {
         "traps": [name for name, wanted in TRAPS.items() if _holds(session, wanted)],
         "probe": how_to_probe(live),
         "longest": limits.max_length,
@@ -141,7 +151,7 @@ def shown(session: Session, live: Live, limits: Limits) -> dict[str, Any]:
 
 
 def how_to_probe(live: Live) -> str:
-    """ "auto" where nudging every token takes a moment, "ask" where it takes seconds, "one" token at a time, or "no"."""
+    """How the probe is offered: "auto" where it takes a moment, "ask" for seconds, "one" token at a time, or "no"."""
     if live.shapes_only or live.error:
         return "no"
     tokens = sum(0 if ids is None else ids.shape[1] for ids in (live.batch.src, live.batch.tgt))
@@ -169,7 +179,8 @@ def probe(session: Session, live: Live, side: str, chosen: Mapping[str, Any]) ->
         try:
             moves, may = influence(running.with_numbers(live), live.batch, side, places=places)
         except Exception as error:  # a broken model may raise anything
-            raise Refusal("probe_stopped", reason=clip(str(error).splitlines()[0] if str(error) else "", 160)) from error
+            first = next(iter(str(error).splitlines()), type(error).__name__)
+            raise Refusal("probe_stopped", reason=clip(first, 160)) from error
     moved, allowed = moves[sample], may[sample]
     return {
         "run": live.id, "side": side, "sample": sample, "places": places or list(range(ids.shape[1])),
@@ -232,6 +243,20 @@ def _run(asked: Asked, session: Session, live: Live, controls: bool = False) -> 
     actual, run = change.session or session, change.live or live
     detail = _head(asked) | {"shown": shown(actual, run, asked.limits)}
     return Change(actual, change.live, change.frame, controls, change.touched, detail=detail)
+
+
+def _composable(session: Session, live: Live) -> None:
+    """Asks the rules for their masks on the tokens of the run, so that what cannot be computed stops no forward.
+
+    Raises:
+        Refusal: a condition divides by 0, or a rule does not fit these lengths.
+    """
+    for name, (rows, _) in attention_sizes(live.batch).items():
+        keys = getattr(live.batch, ENDS[name][1])
+        try:
+            for_attention(session.mask_config(), name, rows, keys, n_heads=live.model.config.n_heads)
+        except ValueError as error:
+            raise refusal_of(error, name) from error
 
 
 def _held(asked: Asked) -> tuple[Session, Live]:

@@ -99,18 +99,19 @@ function drawMap(grid, parts) {
   const room = parts.map.clientWidth || 300;
   parts.map.dataset.kind = isLarge(grid) ? "picture" : "table";
   if (isLarge(grid)) { drawPicture(grid, parts, room); return; }
-  const sums = grid.sums ? 56 : 0, entropy = grid.sums && room > 250 ? 30 : 0, label = Math.min(56, Math.max(30, Math.floor(room * 0.16)));
+  const sums = grid.sums ? 58 : 0, many = grid.columns > 9 && room < 400, entropy = grid.sums && room > 250 && !many ? 34 : 0, label = many ? 38 : Math.min(56, Math.max(30, Math.floor(room * 0.16)));
   const high = Math.max(15, Math.min(27, Math.floor((view.alone ? 420 : 190) / grid.rows)));
-  const wide = Math.max(15, Math.min(view.chosen.mask_show === "scores" ? 38 : 31, Math.floor((room - label - sums - entropy - 26) / grid.columns)));
+  const wide = Math.max(15, Math.min(view.chosen.mask_show === "scores" ? 38 : 31, Math.floor((room - label - sums - entropy - 32) / grid.columns)));
+  grid.slim = wide < 27;
   const head = el("tr", {}, el("th", { class: "tl-m-corner" }, el("span", { class: "tl-vh" }, t("query_key"))),
     grid.keys.map((name) => el("th", { scope: "col", class: `tl-m-key${padded(name)}`, title: name }, name)),
-    grid.sums ? el("th", { scope: "col", class: "tl-m-side" }, t("row_sum")) : null, el("th", { scope: "col", class: "tl-m-side", title: t("sees_says") }, t("sees")),
-    entropy ? el("th", { scope: "col", class: "tl-m-side", title: t("entropy_says") }, "H") : null);
+    grid.sums ? el("th", { scope: "col", class: "tl-m-edge" }, t("row_sum")) : null, el("th", { scope: "col", class: "tl-m-edge", title: t("sees_says") }, t("sees")),
+    entropy ? el("th", { scope: "col", class: "tl-m-edge", title: t("entropy_says") }, "H") : null);
   const body = grid.queries.map((name, i) => el("tr", { data: { i }, class: rowClass(grid, i) },
     el("th", { scope: "row", class: `tl-m-query${padded(name)}` }, el("button", { type: "button", tabindex: -1, title: t("choose_row", { name }), data: { pick: i } }, name)),
     grid.keys.map((_, j) => tableCell(grid, i, j)), sideCells(grid, i, entropy)));
   const foot = grid.sums ? el("tr", { class: "tl-m-sums" }, el("th", { scope: "row" }, t("column_sum")), grid.column_sums.map((sum) => sumBar(sum, grid)), el("td"), el("td"), entropy ? el("td") : null) : null;
-  const table = el("table", { role: "grid", "aria-label": t("grid_label", { attention: attentionName(grid.name), what: t(`show_${view.chosen.mask_show}`) }), style: { "--high": `${high}px`, "--wide": `${wide}px`, "--name": `${label}px` }, class: view.editing ? "tl-m-old" : null },
+  const table = el("table", { role: "grid", "aria-label": t("grid_label", { attention: attentionName(grid.name), what: t(`show_${view.chosen.mask_show}`) }), style: { "--high": `${high}px`, "--wide": `${wide}px`, "--name": `${label}px` }, class: [view.editing ? "tl-m-old" : "", wide < 19 ? "tl-m-tight" : ""].join(" ").trim() || null },
     el("thead", {}, head), el("tbody", {}, body), foot ? el("tfoot", {}, foot) : null);
   parts.map.replaceChildren(table);
   setStop(grid, parts);
@@ -134,7 +135,7 @@ function dressCell(grid, node, i, j) {
     else if (!(shut && grid.cells[i * grid.columns + j] !== bits)) {
       const { part, ramp, css: ramped } = along({ kind: shown === "weights" ? "probability" : "signed", limit: grid.limit || 1 }, number);
       css = `${ramped} tl-m-number${part > WHITE_FROM[ramp] ? " tl-m-lw" : ""}${part > BLACK_FROM[ramp] ? " tl-m-db" : ""}`;
-      text = shown === "weights" ? asProbability(number) : asCell(number);
+      text = shown === "weights" ? asProbability(number) : grid.slim ? minus(Math.abs(number) < 10 ? number.toFixed(1) : number.toFixed(0)) : asCell(number);
       at = part.toFixed(3);
     }
   }
@@ -148,16 +149,16 @@ function sideCells(grid, i, entropy) {
   const empty = visibleIn(grid, i) === 0, cells = [];
   if (grid.sums) {
     const sum = numeral(grid.sums[i]), off = !empty && !(Math.abs(sum - 1) <= 5e-3);
-    cells.push(el("td", { class: `tl-m-side tl-m-total${off ? " tl-m-bad" : ""}` }, empty ? `! ${Number.isFinite(sum) ? sum.toFixed(4) : asNumber(sum)}` : `${off ? "✗ " : ""}${Number.isFinite(sum) ? sum.toFixed(6) : asNumber(sum)}`));
+    cells.push(el("td", { class: `tl-m-edge tl-m-total${off ? " tl-m-bad" : ""}` }, empty ? `! ${Number.isFinite(sum) ? sum.toFixed(4) : asNumber(sum)}` : `${off ? "✗ " : ""}${Number.isFinite(sum) ? sum.toFixed(6) : asNumber(sum)}`));
   }
-  cells.push(el("td", { class: "tl-m-side tl-m-count" }, String(visibleIn(grid, i))));
-  if (entropy) cells.push(el("td", { class: "tl-m-side tl-m-entropy" }, Number.isFinite(numeral(grid.entropy[i])) ? Math.abs(grid.entropy[i]).toFixed(2) : "NaN"));
+  cells.push(el("td", { class: "tl-m-edge tl-m-count" }, String(visibleIn(grid, i))));
+  if (entropy) cells.push(el("td", { class: "tl-m-edge tl-m-entropy" }, Number.isFinite(numeral(grid.entropy[i])) ? Math.abs(grid.entropy[i]).toFixed(2) : "NaN"));
   return cells;
 }
 
 function sumBar(sum, grid) {
   const value = numeral(sum), most = Math.max(1, ...grid.column_sums.map(numeral).filter(Number.isFinite));
-  return el("td", {}, el("i", { style: { height: `${Number.isFinite(value) ? Math.round((14 * value) / most) : 0}px` } }), Number.isFinite(value) ? (value === 0 ? "0" : value.toFixed(1)) : "NaN");
+  return el("td", {}, el("span", {}, el("i", { style: { height: `${Number.isFinite(value) ? Math.round((14 * value) / most) : 0}px` } })), Number.isFinite(value) ? (value === 0 ? "0" : value.toFixed(1)) : "NaN");
 }
 
 // A large grid: runs of equal cells are one path, so that a click may draw it all again.

@@ -97,9 +97,9 @@ function drawScale() {
 }
 
 function scaleChart(plain, scaled, name, title, most, mark, print) {
-  const width = 150, height = 84, left = 30, below = 16, top = 18, x = (n) => left + (n * (width - left - 6)) / (plain.length - 1), y = (value) => height - below - ((height - below - top) * value) / (most || 1);
+  const width = 126, height = 84, left = 30, below = 16, top = 18, x = (n) => left + (n * (width - left - 6)) / (plain.length - 1), y = (value) => height - below - ((height - below - top) * value) / (most || 1);
   const line = (rows) => rows.map((row, n) => `${n ? "L" : "M"}${short(x(n))} ${short(y(row[name]))}`).join("");
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `${title}: d_head ${plain[0].d_head} → ${plain.at(-1).d_head}, ${t("scale_without")} ${plain[0][name].toFixed(2)} → ${plain.at(-1)[name].toFixed(2)}, ${t("scale_with")} ${scaled[0][name].toFixed(2)} → ${scaled.at(-1)[name].toFixed(2)}` },
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}: d_head ${plain[0].d_head} → ${plain.at(-1).d_head}, ${t("scale_without")} ${plain[0][name].toFixed(2)} → ${plain.at(-1)[name].toFixed(2)}, ${t("scale_with")} ${scaled[0][name].toFixed(2)} → ${scaled.at(-1)[name].toFixed(2)}` },
     svg("text", { x: 2, y: 10, class: "tl-m-chart-title" }, title), svg("line", { x1: left, x2: width - 6, y1: y(0), y2: y(0), class: "tl-m-axis" }), svg("text", { x: left - 4, y: y(0) + 3, "text-anchor": "end" }, "0"), svg("text", { x: left - 4, y: y(most) + 6, "text-anchor": "end" }, print(most)),
     mark === null ? null : svg("line", { x1: left, x2: width - 6, y1: y(mark), y2: y(mark), class: "tl-m-guide" }), svg("path", { d: line(plain), class: "tl-m-plain" }), svg("path", { d: line(scaled), class: "tl-m-scaled" }),
     svg("text", { x: left, y: height - 3 }, String(plain[0].d_head)), svg("text", { x: width - 6, y: height - 3, "text-anchor": "end" }, String(plain.at(-1).d_head)));

@@ -34,9 +34,9 @@ function drawRow() {
     ["÷ Σ", row.weights, "probability", sum(row.weights_sum, 6), numeral(row.max_hidden) === 0 ? t("says_weights") : t("says_leak", { value: asNumber(numeral(row.max_hidden)) })],
     ...(row.dropout ? [[t("dropout", { p: row.dropout }), row.dropped, "plain", sum(row.dropped_sum, 3), t("says_dropout")]] : []),
   ];
-  const head = el("tr", {}, el("th"), grid.keys.slice(0, count).map((name) => el("th", { scope: "col", class: `tl-m-key${padded(name)}` }, name)), el("th", { scope: "col", class: "tl-m-side" }, "Σ"), el("th", { scope: "col", class: "tl-m-what" }, t("what_happens")));
+  const head = el("tr", {}, el("th"), grid.keys.slice(0, count).map((name) => el("th", { scope: "col", class: `tl-m-key${padded(name)}` }, name)), el("th", { scope: "col", class: "tl-m-edge" }, "Σ"), el("th", { scope: "col", class: "tl-m-what" }, t("what_happens")));
   const body = steps.map(([name, values, kind, total, says], n) => el("tr", {}, el("th", { scope: "row" }, el("span", { class: "tl-m-step", "aria-hidden": "true" }, String(n + 1)), name),
-    values.slice(0, count).map((value, j) => stepCell(numeral(value), kind, row.visible[j], limit)), el("td", { class: `tl-m-side${n === 4 ? " tl-m-strong" : ""}` }, total), el("td", { class: "tl-m-what" }, says)));
+    values.slice(0, count).map((value, j) => stepCell(numeral(value), kind, row.visible[j], limit)), el("td", { class: `tl-m-edge${n === 4 ? " tl-m-strong" : ""}` }, total), el("td", { class: "tl-m-what" }, says)));
   const notes = [
     grid.columns > count ? t("more_columns", { count: grid.columns - count }) : null,
     row.off !== null && numeral(row.off) > 1e-4 ? el("b", { class: "tl-m-bad" }, `✗ ${t("row_differs", { value: asNumber(numeral(row.off)) })}`) : null,
@@ -59,14 +59,15 @@ function stepCell(value, kind, visible, limit) {
 // -------------------------------------------------------------------------------------------------------- conventions
 
 const CONVENTIONS = { scaled_dot_product_attention: "attend", MultiheadAttention: "ignore", Transformer: "ignore", additive: "additive", flex_attention: "attend" };
+const SHORT = { scaled_dot_product_attention: "F.sdpa", MultiheadAttention: "nn.MultiheadAttention", Transformer: "nn.Transformer", additive: "bias", flex_attention: "FlexAttention" };
 const API = { scaled_dot_product_attention: "F.scaled_dot_product_attention", MultiheadAttention: "nn.MultiheadAttention", Transformer: "nn.Transformer", additive: "scores + bias", flex_attention: "flex_attention(mask_mod)" };
 const snippetNow = () => view.shown.snippets.find((each) => each.api === view.api) || view.shown.snippets[0];
 
 function drawCode() {
   const grid = here(), snippet = snippetNow(), [i, j] = view.cursor[grid.name] || [view.chosen.mask_row, Math.min(view.chosen.mask_row + 1, grid.columns - 1)];
   const row = Math.min(i, grid.rows - 1), column = Math.min(j, grid.columns - 1), shut = shutAt(grid, row, column), kind = CONVENTIONS[snippet.api];
-  const say = el("p", { class: "tl-m-legend" }, t("cell_is", { query: grid.queries[row], key: grid.keys[column] }), " ", [["attend", shut ? "False" : "True"], ["ignore", shut ? "True" : "False"], ["keep", shut ? "0" : "1"], ["additive", shut ? "−inf" : "0"]].map(([name, value], n) => [n ? " · " : "", el(name === kind ? "mark" : "span", { class: name === kind ? "tl-m-mark" : null }, `${t(`means_${name}`)} `, el("code", {}, value))]), ". ", t("ours_is"));
-  const choices = el("div", { class: "tl-m-tabs", role: "radiogroup", "aria-label": t("conventions") }, view.shown.snippets.map((each) => el("button", { type: "button", role: "radio", "aria-checked": String(each === snippet), tabindex: each === snippet ? 0 : -1, data: { keep: each.api }, onclick: () => { view.api = each.api; drawCode(); } }, API[each.api] || each.api)));
+  const say = el("p", { class: "tl-m-legend" }, t("cell_is", { query: grid.queries[row], key: grid.keys[column] }), " ", [["attend", shut ? "False" : "True"], ["ignore", shut ? "True" : "False"], ["keep", shut ? "0" : "1"], ["additive", shut ? "−inf" : "0"]].map(([name, value], n) => [n ? " · " : "", el(name === kind ? "mark" : "span", { class: name === kind ? "tl-m-mark" : null }, `${t(`means_${name}`)}${t("colon")}`, el("code", {}, value))]), ". ", t("ours_is"));
+  const choices = el("div", { class: "tl-m-tabs", role: "radiogroup", "aria-label": t("conventions") }, view.shown.snippets.map((each) => el("button", { type: "button", role: "radio", "aria-checked": String(each === snippet), tabindex: each === snippet ? 0 : -1, data: { keep: each.api }, title: API[each.api], onclick: () => { view.api = each.api; drawCode(); } }, SHORT[each.api] || each.api)));
   window.TL.roving(choices, () => [...choices.children], { vertical: false });
   const copied = el("span", { class: "tl-m-quiet", role: "status" });
   const copy = el("button", { type: "button", class: "tl-m-link", data: { keep: "copy" }, onclick: async () => { copied.textContent = t((await window.TL.copy(snippet.code)) ? "copied" : "not_copied"); } }, t("copy"));
@@ -92,15 +93,15 @@ function coloured(code) {
 const FILL_NAMES = { exclude: "fill_exclude", "-inf": "fill_inf", finfo_min: "fill_finfo", "-1e9": "fill_1e9" };
 
 function drawEmpty() {
-  const told = view.shown.empty, grid = gridOf(told.attention), count = Math.min(told.rows.find((row) => row.weights)?.weights.length || 0, 10), real = (told.rows.find((row) => row.weights)?.weights.length || 0) === grid.columns;
+  const told = view.shown.empty, grid = gridOf(told.attention), count = Math.min(told.rows.find((row) => row.weights)?.weights.length || 0, 8), real = (told.rows.find((row) => row.weights)?.weights.length || 0) === grid.columns;
   const by = Object.groupBy ? Object.groupBy(told.rows, (row) => row.fill) : told.rows.reduce((all, row) => ({ ...all, [row.fill]: [...(all[row.fill] || []), row] }), {});
-  const head = el("tr", {}, el("th"), Array.from({ length: count }, (_, j) => el("th", { scope: "col", class: `tl-m-key${padded(grid.keys[j])}` }, real ? grid.keys[j] : `k${j}`)), el("th", { scope: "col", class: "tl-m-side" }, "Σ"), el("th", { scope: "col", class: "tl-m-side" }, "float16"), el("th", { scope: "col", class: "tl-m-side" }, t("gradient")), el("th", { scope: "col", class: "tl-m-what" }, t("what_follows")));
+  const head = el("tr", {}, el("th"), Array.from({ length: count }, (_, j) => el("th", { scope: "col", class: `tl-m-key${padded(grid.keys[j])}` }, real ? grid.keys[j] : `k${j}`)), el("th", { scope: "col", class: "tl-m-edge" }, "Σ"), el("th", { scope: "col", class: "tl-m-edge" }, "float16"), el("th", { scope: "col", class: "tl-m-edge" }, t("gradient")), el("th", { scope: "col", class: "tl-m-what" }, t("what_follows")));
   const body = ["-inf", "-1e9", "finfo_min", "exclude"].map((fill) => {
     const [full, half] = by[fill], now = view.shown.fill === fill, mark = { zeros: "✓", nan: "✗", even: "!", refused: "✗" }[full.what];
     return el("tr", { class: now ? "tl-m-now" : null }, el("th", { scope: "row" }, el("code", {}, t(FILL_NAMES[fill])), now ? el("small", {}, ` ${t("this_run")}`) : null),
       Array.from({ length: count }, (_, j) => emptyCell(full, j)),
-      el("td", { class: "tl-m-side" }, full.what === "nan" ? "NaN" : Number(full.sum).toFixed(3)), el("td", { class: "tl-m-side" }, half.what === "refused" ? t("refused") : half.what === "nan" ? "NaN" : half.what === "zeros" ? "0" : asProbability(numeral(half.weights[0]))),
-      el("td", { class: "tl-m-side" }, t(`gradient_${full.gradient}`)), el("td", { class: `tl-m-what tl-m-${{ zeros: "ok", nan: "bad", even: "warn", refused: "bad" }[full.what]}` }, `${mark} ${t(`empty_${full.what}`)}`));
+      el("td", { class: "tl-m-edge" }, full.what === "nan" ? "NaN" : Number(full.sum).toFixed(3)), el("td", { class: "tl-m-edge" }, half.what === "refused" ? t("refused") : half.what === "nan" ? "NaN" : half.what === "zeros" ? "0" : asProbability(numeral(half.weights[0]))),
+      el("td", { class: "tl-m-edge" }, t(`gradient_${full.gradient}`)), el("td", { class: `tl-m-what tl-m-${{ zeros: "ok", nan: "bad", even: "warn", refused: "bad" }[full.what]}` }, `${mark} ${t(`empty_${full.what}`)}`));
   });
   const where = told.found ? t("empty_at", { attention: attentionName(told.attention), query: grid.queries[told.row], number: told.row }) : t("empty_nowhere");
   write(emptyBox, el("h2", {}, told.found ? el("b", { class: "tl-m-warn", "aria-hidden": "true" }, "!") : null, el("span", {}, t("no_key")), el("small", {}, where, told.found && (told.attention !== view.chosen.mask_at || told.row !== view.chosen.mask_row) ? [" · ", link(t("go_there"), () => chooseRow(told.attention, told.row), { data: { keep: "go" } })] : null)),

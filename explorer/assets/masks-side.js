@@ -5,11 +5,11 @@ const SELF_ONLY = ["prefix", "documents"];
 
 const sideHead = (word, more = null) => el("div", { class: "tl-group" }, el("h2", {}, t(word)), more);
 
-function segments(label, name, options, value, choose) {
+function segments(label, name, options, value, choose, named = true) {
   const group = el("div", { class: "tl-m-seg", role: "radiogroup", "aria-label": label }, options.map(([key, text, title]) => el("button", { type: "button", role: "radio", "aria-checked": String(key === value), tabindex: key === value ? 0 : -1, title, data: { keep: `${name}-${key}` }, onclick: () => choose(key) }, text)));
   if (!options.some(([key]) => key === value) && group.firstChild) group.firstChild.tabIndex = 0;
   window.TL.roving(group, () => [...group.children], { vertical: false });
-  return el("div", { class: "tl-m-field" }, el("span", { class: "tl-m-label", "aria-hidden": "true" }, label), group);
+  return el("div", { class: "tl-m-field" }, named ? el("span", { class: "tl-m-label", "aria-hidden": "true" }, label) : null, group);
 }
 
 // Few to choose from are buttons side by side, many a list.
@@ -64,11 +64,10 @@ function conditionPart() {
   const held = view.typed[grid.name] ?? now;
   const field = el("input", { type: "text", id: "tl-m-condition", maxlength: 200, spellcheck: "false", autocomplete: "off", value: held, placeholder: START.where, data: { keep: "condition" }, "aria-invalid": view.error?.where === "condition" ? "true" : null, "aria-describedby": view.error?.where === "condition" ? "tl-m-error-condition" : "tl-m-condition-says",
     oninput: (event) => { view.typed[grid.name] = event.currentTarget.value; }, onkeydown: (event) => { if (event.key === "Enter") { event.preventDefault(); applyCondition(grid.name, event.currentTarget.value); } } });
-  return [
+  return el("div", { class: "tl-m-where" },
     el("div", { class: "tl-m-field" }, el("label", { class: "tl-m-label", for: "tl-m-condition" }, el("b", { class: "tl-m-letter" }, LETTER.where), t("condition", { attention: w(`sidebar.${grid.name}_short`) })),
       el("div", { class: "tl-m-line" }, field, el("button", { type: "button", class: "tl-m-button", data: { keep: "set" }, onclick: () => applyCondition(grid.name, document.getElementById("tl-m-condition").value) }, t("set")))),
-    problem("condition") || el("p", { class: "tl-m-hint", id: "tl-m-condition-says" }, t("condition_says")),
-  ];
+    problem("condition") || el("p", { class: "tl-m-hint tl-m-if-near", id: "tl-m-condition-says" }, t("condition_says")));
 }
 
 function applyCondition(name, text) {
@@ -95,13 +94,13 @@ function paintPart() {
   return [
     el("div", { class: "tl-m-line" }, el("button", { type: "button", class: "tl-m-button tl-m-paint", "aria-pressed": String(view.painting), data: { keep: "paint" }, onclick: () => { setPainting(!view.painting); if (view.painting && phone()) window.TL.frame.openSide(false); } }, "✎ ", t("paint")),
       el("button", { type: "button", class: "tl-m-button", disabled: !painted, data: { keep: "clear" }, onclick: () => { view.draft[grid.name] = new Uint8Array(grid.rows * grid.columns).fill(1); commitPaint(grid); } }, t("clear"))),
-    el("p", { class: "tl-m-hint" }, t("paint_says"), view.shown.linked[grid.name] ? null : [" ", el("b", {}, t("not_linked"))]), problem("paint"),
+    el("p", { class: "tl-m-hint", title: t("paint_training") }, t("paint_says"), view.shown.linked[grid.name] ? null : [" ", el("b", {}, t("not_linked"))]), problem("paint"),
   ];
 }
 
 function fillPart() {
   const fills = [["-inf", t("fill_inf")], ["-1e9", t("fill_1e9")], ["finfo_min", t("fill_finfo_short"), t("fill_finfo")], ["exclude", t("fill_exclude_short"), t("fill_exclude")]];
-  return [sideHead("fill"), segments(t("fill_label"), "fill", fills, view.shown.fill, (fill) => { view.shown.fill = fill; view.asked = "fill"; edit({ fill }); refresh(); }), problem("fill")];
+  return [sideHead("fill"), segments(t("fill_label"), "fill", fills, view.shown.fill, (fill) => { view.shown.fill = fill; view.asked = "fill"; edit({ fill }); refresh(); }, false), problem("fill")];
 }
 
 function lookPart() {

@@ -32,6 +32,8 @@ function take() {
 
 // A refused change is taken back: the page shows what is run.
 function refuse(refused) {
+  view.refused = refused;
+  if (!view.shown) return; // a link's rules that cannot be computed: nothing to go back to
   const asked = view.asked || "rules";
   view.error = { where: asked, ...refused };
   if (!view.stroke) view.draft = {};
@@ -41,6 +43,7 @@ function refuse(refused) {
 }
 
 function receive(shown) {
+  view.refused = null;
   clearTimeout(view.asking);
   view.shown = shown;
   view.chosen = { ...shown.chosen };
@@ -98,7 +101,7 @@ function draw() {
   drawing = 0;
   if (!element.isConnected || !box.clientWidth) return;
   frameBox.hidden = Boolean(view.shown);
-  frameBox.textContent = t("waiting");
+  frameBox.textContent = view.refused ? `✗ ${view.refused.text[window.TL.lang()]}` : t("waiting");
   mainBox.hidden = !view.shown;
   if (!view.shown) return;
   box.dataset.room = phone() ? "phone" : box.clientWidth > 1000 ? "wide" : "narrow";

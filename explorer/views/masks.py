@@ -1,4 +1,4 @@
-"""The Masks view: three attentions as grids, their rules as layers, and what a mask does to a row. Plain data, no markup.
+"""The Masks view: three attentions as grids, their rules as layers, and what a mask does to a row.
 
 It asks for a payload only while its tab is shown; what takes longer is measured when it is asked for. The handlers are
 in ``explorer.studio``; the page wires them, since a change of a mask is a change of the run.
@@ -14,8 +14,8 @@ import gradio as gr
 from explorer import theme
 
 SCRIPTS = (
-    "explore-maps.js", "masks-cells.js", "masks-grid.js", "masks-paint.js", "masks-files.js", "masks-row.js", "masks-labs.js",
-    "masks-side.js", "masks.js",
+    "explore-maps.js", "masks-cells.js", "masks-grid.js", "masks-paint.js", "masks-files.js", "masks-row.js",
+    "masks-labs.js", "masks-side.js", "masks.js",
 )  # fmt: skip
 
 

@@ -120,9 +120,9 @@ class Page:
     def _masks(self, change: Change) -> Any:
         return gr.skip() if change.detail is None else gr.HTML(value=packed(change.detail))
 
-    def catch_up(self, change: Change) -> list[Any]:
+    def catch_up(self, change: Change) -> Any:
         """Explore after a change on Masks."""
-        return [self._core(change)[3]]
+        return self._core(change)[3]
 
     def probe_updates(self, change: Change) -> list[Any]:
         """The run with more verdicts, or why not; answered in either case, since equal verdicts are no new value."""
@@ -285,10 +285,8 @@ def _wire_masks(page: Page, slow: dict[str, Any]) -> None:
     edited = html.edit(served(studio.edit, page.mask_updates), states, outputs, **every)
     trapped = html.trap(served(studio.trap, page.trap_updates), states, [*page.control_outputs, html], **every)
     for event in (edited, trapped):
-        event.then(caught_up, states, [page.explore.html], **QUIET)
-    html.measure(
-        served(studio.measure, lambda change: [gr.HTML(measured=packed(change.detail))]), states, [html], **slow
-    )
+        event.then(caught_up, states, page.explore.html, **QUIET)
+    html.measure(served(studio.measure, measured), states, html, **slow)
 
 
 def moved_by_hand(control: Any) -> Any:
@@ -300,12 +298,10 @@ def moved_by_hand(control: Any) -> Any:
     return control.change if isinstance(control, gr.Textbox) else control.input
 
 
-def served(handler: Handler, updates: Callable[[Change], list[Any]], opening: bool = False) -> Callable[..., list[Any]]:
+def served(handler: Handler, updates: Callable[[Change], Any], opening: bool = False) -> Callable[..., Any]:
     """A handler as gradio calls it: states, values of the controls, event and request in one ``Asked``."""
 
-    def answer(
-        request: gr.Request, event: gr.EventData, session: Any, live: Any, trained: Any, *values: Any
-    ) -> list[Any]:
+    def answer(request: gr.Request, event: gr.EventData, session: Any, live: Any, trained: Any, *values: Any) -> Any:
         data = values[0] if opening and values else getattr(event, "_data", None)
         query = dict(request.query_params) if request is not None else {}
         headers = dict(request.headers) if request is not None else {}
@@ -313,6 +309,11 @@ def served(handler: Handler, updates: Callable[[Change], list[Any]], opening: bo
 
     answer.__name__ = handler.__name__
     return answer
+
+
+def measured(change: Change) -> Any:
+    """What was measured on Masks; an answer in every case."""
+    return gr.HTML(measured=packed(change.detail))
 
 
 def remembered(change: Change) -> list[Any]:
