@@ -185,7 +185,7 @@ def _recomputed(subject: Subject, attention: Attention) -> Iterator[tuple[Entry,
 @check(
     NUMERICS,
     claim="The mean square of the scores is 1 / d_head of that of q · k; undivided where the configuration says so.",
-    cannot_see="Whether q and k have the right size: new weights give scores near 1, training may enlarge them.",
+    cannot_see="Whether q and k have the right size: new weights give scores of about 1, training may enlarge them.",
     claims=("scale",),
     holds="{attentions} attentions: mean square of the scores {low:.2g} to {high:.2g}, of q · k up to {undivided:.2g}",
     fails="in {first} the mean square is {got:.3g}, {measured:.3g} times the {wanted:.3g} that q and k give divided by "

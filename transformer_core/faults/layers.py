@@ -74,7 +74,7 @@ FAULTS = (
         title="Mean and variance of a norm taken over the whole sentence",
         story="LayerNorm is told the last two axes instead of the last one. Shapes are right and the loss falls as "
         "always. Each token is measured against all others, padding and later positions included: they get in without "
-        "passing any mask.",
+        "passing any mask. Here gain and bias are left out too, since theirs is another shape.",
         section="3.1",
         place="layers.Layer.residual",
         right="normed = norm(total)",
@@ -97,7 +97,7 @@ FAULTS = (
     Fault(
         name="cross_attention_to_itself",
         group="layers",
-        title="Attention to the source is fed from the decoder",
+        title="Cross-attention is fed from the decoder",
         story="Keys and values of the second attention come from the decoder, as in the line above it. It runs, and "
         "whoever only looks for leaks finds none, since nothing of the source arrives at all. The loss stays where it "
         "is without reading the source, and changing the source does not move the output.",

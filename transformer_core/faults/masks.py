@@ -71,7 +71,7 @@ FAULTS = (
     Fault(
         name="fill_overtaken",
         group="masks",
-        title="-10000 is subtracted from masked scores",
+        title="10000 is subtracted from masked scores",
         story="A large number is taken off instead of the score being replaced. At ordinary scores the probability "
         "underflows to exactly 0, and no tensor differs. A hidden score that is larger still gets past it, and so "
         "does a row in which everything is hidden.",
@@ -161,7 +161,7 @@ FAULTS = (
     Fault(
         name="causal_on_cross",
         group="masks",
-        title="Attention to the source has a causal mask",
+        title="Cross-attention has a causal mask",
         story="One mask is used for both attentions of the decoder. Nothing forbidden is seen, so whoever only looks "
         "for leaks finds none. The first target positions cannot see the end of the source, which they may: reversing "
         "a word is learned slowly and in part.",
@@ -187,7 +187,7 @@ FAULTS = (
     Fault(
         name="cross_padding_ignored",
         group="masks",
-        title="Attention to the source forgets the padding mask",
+        title="Cross-attention forgets the padding mask",
         story="The mask of the source is given to the encoder and not once more to the decoder. What stands at "
         "padding in the memory has no meaning, but it has numbers, and the target attends to them. In a batch of "
         "equally long sentences nothing can be seen.",

@@ -81,7 +81,7 @@ def true_in_sdpa(kit: Kit) -> Seen:
 
 
 @row(
-    ours="a query sees its own place last, also when there are more keys than queries",
+    ours="the last key that a query sees is its own place, also when there are more keys than queries",
     theirs="is_causal=True counts queries and keys from the first",
     look_at="{queries} queries and {keys} keys: ours see {ours} keys, torch's {theirs}. Hand over the mask instead.",
 )
