@@ -13,8 +13,8 @@ const LARGE = { rows: 14, columns: 16 }; // beyond it a grid is one picture
 
 // gradio may mount a view more than once, and tells nothing of an answer that equals the one before: each counts from elsewhere.
 const view = {
-  shown: null, chosen: {}, number: Math.floor(Math.random() * 1e6) * 1000, waiting: 0, editing: 0, pending: {}, file: null, painting: false, stroke: null,
-  draft: {}, cursor: {}, known: {}, alone: "", probe: {}, scale: null, measuring: new Set(), error: null, api: "", room: "", typed: {}, asked: "", of: "", answered: 0,
+  shown: null, chosen: {}, number: Math.floor(Math.random() * 1e6) * 1000, flight: 0, flying: "", looking: false, trap: "", asking: 0, resting: 0, rested: "", deaf: 0, pending: {}, file: null, painting: false, stroke: null,
+  draft: {}, cursor: {}, known: {}, alone: "", probe: {}, scale: null, measuring: new Set(), error: null, api: "", room: "", typed: {}, asked: "", of: "",
 };
 
 const t = (key, values) => w(`masks.${key}`, values);
@@ -102,41 +102,48 @@ function cellSentence(grid, i, j) {
 
 const chosenNow = () => ({ ...view.chosen });
 
-// One change is on its way at a time; what is painted meanwhile goes along with the next one.
-function edit(changes) {
-  Object.assign(view.pending, changes);
-  flush();
+// One event is on its way at a time, so that none overtakes another; what is wanted meanwhile goes next, changes first.
+function send() {
+  if (view.flight) return;
+  if (view.trap) fly("trap", { trap: view.trap });
+  else if (Object.keys(view.pending).length || view.file) fly("edit", { changes: view.pending, chosen: chosenNow(), file: view.file });
+  else if (view.looking) fly("look", { chosen: chosenNow() });
 }
 
-function flush() {
-  if (view.editing || (!Object.keys(view.pending).length && !view.file)) return;
+function fly(name, data) {
   view.number += 1;
-  view.editing = view.waiting = view.number;
-  trigger("edit", { number: view.number, changes: view.pending, chosen: chosenNow(), file: view.file });
-  view.pending = {};
-  view.file = null;
+  Object.assign(view, { flight: view.number, flying: name, looking: false, trap: "" });
+  if (name === "edit") Object.assign(view, { pending: {}, file: null });
+  box.dataset.state = "busy";
   clearTimeout(view.patience);
-  view.patience = setTimeout(() => { view.editing = 0; flush(); }, 30000);
+  view.patience = setTimeout(() => { view.flight = 0; send(); }, 30000); // an answer that is lost
+  trigger(name, { number: view.number, ...data });
+}
+
+const changing = () => Boolean(view.flight && view.flying !== "look");
+const unsettled = () => Boolean(view.flight || view.asking || view.looking || view.resting || view.stroke || view.trap || Object.keys(view.pending).length);
+
+function edit(changes) {
+  Object.assign(view.pending, changes);
+  send();
 }
 
 // Another place to look at. Arrows held down ask once.
 function look(changes, wait = 40) {
   Object.assign(view.chosen, changes);
+  box.dataset.state = "busy";
   clearTimeout(view.asking);
   view.asking = setTimeout(() => {
-    view.number += 1;
-    view.waiting = view.number;
-    trigger("look", { number: view.number, chosen: chosenNow() });
+    view.asking = 0;
+    view.looking = true;
+    send();
   }, wait);
   refresh();
 }
 
 function setTrap(name) {
-  view.asked = "trap";
-  view.number += 1;
-  view.editing = view.waiting = view.number;
-  view.draft = {};
-  trigger("trap", { number: view.number, trap: name });
+  Object.assign(view, { asked: "trap", draft: {}, trap: name });
+  send();
 }
 
 function measured(what) {
@@ -189,6 +196,8 @@ function layersOf(grid) {
 }
 
 function commitPaint(grid) {
+  clearTimeout(view.resting);
+  view.resting = 0;
   view.asked = "paint";
   edit({ [`${grid.name}_custom`]: wordOf(paintedOf(grid), grid.rows, grid.columns) });
   refresh();

@@ -90,6 +90,6 @@ function upload(file) {
   if (!file) return;
   if (file.size > 131072) { view.error = { where: "file", text: { en: window.TL.say(window.TL.words.en["masks.file_large"], { size: Math.ceil(file.size / 1024) }), zh: window.TL.say(window.TL.words.zh["masks.file_large"], { size: Math.ceil(file.size / 1024) }) }, choices: [] }; refresh(); return; }
   const reader = new FileReader();
-  reader.onload = () => { view.error = null; view.draft = {}; view.file = { attention: here().name, text: String(reader.result) }; view.asked = "file"; flush(); };
+  reader.onload = () => { view.error = null; view.draft = {}; view.file = { attention: here().name, text: String(reader.result) }; view.asked = "file"; send(); };
   reader.readAsText(file);
 }

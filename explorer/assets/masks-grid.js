@@ -111,7 +111,7 @@ function drawMap(grid, parts) {
     el("th", { scope: "row", class: `tl-m-query${padded(name)}` }, el("button", { type: "button", tabindex: -1, title: t("choose_row", { name }), data: { pick: i } }, name)),
     grid.keys.map((_, j) => tableCell(grid, i, j)), sideCells(grid, i, entropy)));
   const foot = grid.sums ? el("tr", { class: "tl-m-sums" }, el("th", { scope: "row" }, t("column_sum")), grid.column_sums.map((sum) => sumBar(sum, grid)), el("td"), el("td"), entropy ? el("td") : null) : null;
-  const table = el("table", { role: "grid", "aria-label": t("grid_label", { attention: attentionName(grid.name), what: t(`show_${view.chosen.mask_show}`) }), style: { "--high": `${high}px`, "--wide": `${wide}px`, "--name": `${label}px` }, class: [view.editing ? "tl-m-old" : "", wide < 19 ? "tl-m-tight" : ""].join(" ").trim() || null },
+  const table = el("table", { role: "grid", "aria-label": t("grid_label", { attention: attentionName(grid.name), what: t(`show_${view.chosen.mask_show}`) }), style: { "--high": `${high}px`, "--wide": `${wide}px`, "--name": `${label}px` }, class: [changing() ? "tl-m-old" : "", wide < 19 ? "tl-m-tight" : ""].join(" ").trim() || null },
     el("thead", {}, head), el("tbody", {}, body), foot ? el("tfoot", {}, foot) : null);
   parts.map.replaceChildren(table);
   setStop(grid, parts);

@@ -52,7 +52,7 @@ function probeLater() {
   clearTimeout(view.probing);
   if (!view.shown || view.shown.probe !== "auto" || window.TL.tab() !== "masks" || document.hidden) return;
   view.probing = setTimeout(() => {
-    if (view.editing || view.stroke) return;
+    if (unsettled()) return;
     for (const side of sidesOf()) { const found = view.probe[side]; if (found?.run !== view.shown.run || found.sample !== view.chosen.sample) { measured(side); return; } }
   }, 500);
 }

@@ -119,6 +119,9 @@ function keyed(event, map, name) {
 // Keys come in bursts: what they painted is sent when they rest.
 function settle(grid) {
   clearTimeout(view.resting);
+  if (view.resting && view.rested !== grid.name) commitPaint(gridOf(view.rested));
+  view.rested = grid.name;
+  box.dataset.state = "busy";
   view.resting = setTimeout(() => commitPaint(grid), 150);
 }
 

@@ -17,16 +17,14 @@ const shownNow = () => window.TL.tab() === "masks";
 
 function take() {
   const answer = sent.value;
-  if (!answer) return;
-  view.answered = answer.number;
-  if (answer.number === view.editing) {
-    view.editing = 0;
-    clearTimeout(view.patience);
-    if (!answer.refused) view.error = null;
-  }
+  if (!answer || answer.number !== view.flight) return; // another mount's, or one that was given up
+  const flown = view.flying;
+  view.flight = 0;
+  clearTimeout(view.patience);
+  if (flown !== "look") view.deaf = performance.now() + 150; // the frame tells of this change too
   if (answer.refused) refuse(answer.refused);
-  else if (answer.shown && answer.number >= view.waiting) receive(answer.shown);
-  flush();
+  else receive(answer.shown, flown);
+  send();
   refresh();
 }
 
@@ -34,25 +32,22 @@ function take() {
 function refuse(refused) {
   view.refused = refused;
   if (!view.shown) return; // a link's rules that cannot be computed: nothing to go back to
-  const asked = view.asked || "rules";
-  view.error = { where: asked, ...refused };
+  view.error = { where: view.asked || "rules", ...refused };
   if (!view.stroke) view.draft = {};
-  view.number += 1;
-  view.waiting = view.number;
-  trigger("look", { number: view.number, chosen: chosenNow() });
+  view.looking = true;
 }
 
-function receive(shown) {
+function receive(shown, flown) {
   view.refused = null;
-  clearTimeout(view.asking);
+  if (flown !== "look") view.error = null;
   view.shown = shown;
-  view.chosen = { ...shown.chosen };
+  view.chosen = view.asking || view.looking ? { ...shown.chosen, ...view.chosen } : { ...shown.chosen };
   for (const grid of shown.attentions) {
     decode(grid);
     const known = (view.known[grid.name] ??= {});
     for (const rule of grid.all_rules) known[kindOf(rule)] = rule;
     if (grid.custom) known.custom = grid.custom;
-    const draft = view.draft[grid.name], pending = `${grid.name}_custom` in view.pending || view.stroke?.name === grid.name;
+    const draft = view.draft[grid.name], pending = `${grid.name}_custom` in view.pending || view.stroke?.name === grid.name || (view.resting && view.rested === grid.name);
     if (draft && (!pending || draft.length !== grid.rows * grid.columns)) delete view.draft[grid.name];
     const told = grid.all_rules.find((rule) => kindOf(rule) === "where");
     if (view.error?.where !== "condition") view.typed[grid.name] = told ? told.slice(6) : "";
@@ -78,7 +73,7 @@ function follow(opened) {
   const same = of === view.of && Number(query.sample || 0) === view.chosen.sample && Number(query.head || 0) === view.chosen.head;
   if (!shownNow()) return;
   view.of = of;
-  if (view.editing || (same && opened !== true)) return;
+  if (opened !== true && (same || changing() || performance.now() < view.deaf)) return;
   if (!view.shown) {
     for (const name of ["mask_at", "mask_show", "mask_heads"]) if (query[name]) view.chosen[name] = query[name];
     for (const name of ["mask_layer", "mask_row", "sample", "head"]) if (/^[0-9]{1,4}$/.test(query[name] || "")) view.chosen[name] = Number(query[name]);
@@ -119,7 +114,7 @@ function draw() {
   drawScale();
   drawSide();
   box.dataset.ready = `${view.shown.run}-${window.TL.lang()}-${view.shown.chosen.mask_show}`;
-  box.dataset.state = view.editing || view.waiting > view.answered ? "busy" : "shown";
+  box.dataset.state = unsettled() ? "busy" : "shown";
 }
 function refresh() { if (!drawing) drawing = requestAnimationFrame(draw); }
 
