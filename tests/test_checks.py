@@ -112,6 +112,16 @@ def test_no_false_alarm_over_the_dtypes(dtype: torch.dtype) -> None:
     assert failed(model, batch) == set()
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_a_model_that_was_turned_into_float64_is_not_accused(positions: str) -> None:
+    """``double()`` makes the table of waves no finer than the float32 in which it was made."""
+    model, batch = case(SMALL.replace(positions=positions))
+    assert failed(model.double(), batch) == set()
+    if positions == "sinusoidal":
+        model.src_positions.weight[1] += 1e-6
+        assert failed(model, batch) == {"embeddings"}
+
+
 @pytest.mark.parametrize("lengths", [(1, 1, 1), (1, 9, 2), (3, 1, 1)])
 def test_no_false_alarm_at_the_smallest_sizes(lengths: tuple[int, int, int]) -> None:
     src_len, tgt_len, rows = lengths

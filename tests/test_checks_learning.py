@@ -62,7 +62,7 @@ def same_kind(preset: Preset) -> ModelConfig:
 
 
 PRESETS = [load_preset(name) for name in reversed(preset_names())]
-KINDS = {(same_kind(preset), preset.masks): preset for preset in PRESETS if _learnable(preset.masks)}
+KINDS = {(same_kind(preset), preset.masks): preset for preset in PRESETS if _learnable(preset.model, preset.masks)}
 
 
 @pytest.mark.parametrize("seed", [7, 1, 2, 3, 4])
@@ -89,9 +89,11 @@ def test_no_preset_fails_to_learn(preset: Preset, seed: int) -> None:
         {"dropout": 0.5, "attention_dropout": 0.5, "pad_id": 5},
         {"n_heads": 1, "positions": "none"},
         {"architecture": "decoder"},
-        {"architecture": "decoder", "positions": "none", "norm_order": "pre"},
+        {"architecture": "decoder", "positions": "learned", "norm_order": "pre"},
         {"architecture": "encoder", "n_classes": 3},
         {"architecture": "encoder", "norm": "batch"},
+        {"norm": "batch", "norm_order": "pre", "final_norm": False, "scale_embedding": False, "positions": "learned"},
+        {"norm": "batch", "norm_order": "pre", "scale_scores": False, "scale_embedding": False, "bias": False},
     ],
     ids=str,
 )
@@ -190,6 +192,16 @@ def test_a_loss_that_falls_a_little_is_not_enough() -> None:
 )
 def test_masks_under_which_the_batch_cannot_be_learned_by_right_are_not_judged(masks: MaskConfig) -> None:
     assert trial(Subject(build(SMALL, masks, device="meta"), make_batch(SMALL, DataConfig(), 7))) is None
+
+
+@pytest.mark.parametrize("changes", [{"positions": "none"}, {"positions_on_decoder": False}], ids=str)
+def test_a_decoder_that_can_put_its_tokens_in_no_order_is_not_judged(changes: dict[str, Any]) -> None:
+    """What it sees is a heap: the causal mask shows an order only where there is a source to look it up in."""
+    model, batch = SMALL.replace(**changes), make_batch(SMALL, DataConfig(), 7)
+    assert trial(Subject(build(model, SEES_AHEAD, device="meta"), batch)) is None
+    alone = model.replace(architecture="decoder", n_heads=1, tie_weights=True)
+    assert trial(Subject(build(alone, device="meta"), make_batch(alone, DataConfig(), 7))) is None
+    assert trial(Subject(build(model, device="meta"), batch)) is not None
 
 
 def test_an_encoder_writes_nothing() -> None:

@@ -20,6 +20,7 @@ from transformer_core.checks.subject import Subject
 from transformer_core.checks.table import ASPECTS, BEHAVIOUR
 from transformer_core.config import DataConfig, MaskConfig, ModelConfig
 from transformer_core.ledger import trace
+from transformer_core.model import build
 from transformer_core.workshop import OWN, altered
 
 T, F = True, False
@@ -312,6 +313,32 @@ def test_no_false_alarm_over_the_configurations(config: ModelConfig) -> None:
     tiny = config.max_seq_len < 3
     batch = make_batch(config, DataConfig(src_len=2, tgt_len=1, padding="none"), 7) if tiny else None
     assert failing(config, batch=batch) == set()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_network_whose_only_unit_is_dead_is_not_accused(seed: int) -> None:
+    """With one hidden unit that relu keeps at 0, and with queries that see nothing, a sub-layer gives all zeros."""
+    config = SMALL.replace(d_ff=1, n_encoder_layers=3)
+    model = build(config, seed=seed)
+    with torch.no_grad():
+        model.encoder.layers[1].feed_forward.w_1.weight.zero_()
+        model.encoder.layers[1].feed_forward.w_1.bias.fill_(-1.0)
+    assert not [each.finding for each in run_checks(model.eval(), make_batch(config, DataConfig(), 7), levels=[BEHAVIOUR])
+                if not each.passed]  # fmt: skip
+    empty = MaskConfig(cross=("where:k > q + 40",))
+    assert failing(config, empty) == set()
+
+
+def test_scores_stay_within_the_smallest_fill_whatever_passes_through_the_layers() -> None:
+    """Without a norm the stream grows to any size; scores of 1e11 would pass a fill of -1e9 by right."""
+    config = DECODER.replace(norm="none", norm_order="pre", d_model=1, n_heads=1, d_ff=128, positions_on_decoder=False,
+                             scale_embedding=False, tgt_vocab_size=6, pad_id=5)  # fmt: skip
+    masks = MaskConfig(decoder_self=("causal", "strided:2", "prefix:1"), fill="-1e9")
+    for seed in range(4):
+        made = Subject(build(config, masks, seed=seed), make_batch(config, DataConfig(padding="none"), 7), seed=seed)
+        result = BY_NAME["hidden_scores"].run(made)
+        assert result is not None and result.passed, result
+        assert 1e6 < result.facts["score"] < 1e9
 
 
 def test_the_shortest_model_of_all_is_not_accused() -> None:

@@ -38,7 +38,8 @@ def calibrate(model: nn.Module, config: ModelConfig, run: Callable[[], object]) 
 
     def fit(size: float) -> Callable[..., Tensor]:
         def hook(module: Any, _: Any, output: Tensor) -> Tensor:
-            factor = size / float(output.square().mean().sqrt())
+            now = float(output.square().mean().sqrt())
+            factor = size / now if now else math.inf  # behind dead units or queries that see nothing all is 0
             if not 0 < factor < math.inf:
                 return output
             for each in module.parameters():

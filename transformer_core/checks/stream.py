@@ -43,7 +43,9 @@ def _starts(subject: Subject, side: str) -> Iterator[tuple[Entry, Tensor]]:
         kind = config.positions if side == "src" or config.positions_on_decoder else "none"
         table = getattr(getattr(model, f"{side}_positions"), "weight", None)
         places = _places(kind, table, tokens.shape[1], config.d_model)
-        yield start, wanted if places is None else wanted + places.to(wanted.dtype).to(wanted.device)
+        if places is not None:
+            wanted = wanted + _as_held(places, table).to(wanted.dtype).to(wanted.device)
+        yield start, wanted
 
 
 def _places(kind: str, table: Tensor | None, length: int, d_model: int) -> Tensor | None:
@@ -56,6 +58,14 @@ def _places(kind: str, table: Tensor | None, length: int, d_model: int) -> Tenso
     feature = torch.arange(d_model, dtype=torch.float64)
     odd = feature % 2
     return (place / 10000.0 ** ((feature - odd) / d_model) + odd * math.pi / 2).sin()  # cos x = sin(x + π/2)
+
+
+def _as_held(places: Tensor, table: Tensor | None) -> Tensor:
+    """The rows of the table itself where they are the waves as float32 rounds them: ``double()`` makes them no finer."""
+    held = None if table is None else table.detach()[: len(places)].to(places)
+    if held is None or held.shape != places.shape or float((held - places).abs().max()) > 2.0**-24:
+        return places
+    return held
 
 
 @check(
