@@ -164,6 +164,15 @@ def join(value: Any, last: str = " and ", comma: str = ", ") -> str:
     return last.join([comma.join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an error's text, or its kind if it has none.
+
+    >>> first_line(ValueError("no such head\\nat all")), first_line(KeyError())
+    ('no such head', 'KeyError')
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def nearest(word: Any, words: Iterable[str]) -> str:
     """The one of ``words`` that reads most like ``word``.
 

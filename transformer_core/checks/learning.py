@@ -17,11 +17,14 @@ from transformer_core.batches import Batch
 from transformer_core.checks.subject import Subject
 from transformer_core.checks.table import ASPECTS, LEARNING, Finding, check
 from transformer_core.config import BEGIN, END, PAD, MaskConfig, TrainConfig, parse_rule
+from transformer_core.errors import first_line
 
 WIDTH, HIDDEN, LENGTH = 32, 64, 16
+"""d_model, d_ff and max_seq_len of the small model."""
 SENTENCES, SHORTEST = 9, 6
 """So many sentences, of at least so many letters: too much to be written by chance, little enough to be learned."""
 STEPS, RATE = 150, 4e-3
+"""The most steps of the training, and its rate."""
 ENOUGH, CALM = 0.01, 5
 """Training ends early when the loss has been below ``ENOUGH`` for ``CALM`` steps."""
 SETTLED = 60
@@ -35,7 +38,12 @@ FUNCTION = tuple(aspect for aspect in ASPECTS if aspect != "display")
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of the small model. ``error`` tells why it stopped, in training or in writing."""
+    """What became of the small model. ``error`` tells why its training stopped, ``writing_error`` why its writing did.
+
+    ``start`` and ``end`` are the loss per token before and after, ``accuracy`` the share of next tokens that are right
+    when the right beginning is given. Of ``sentences`` that it wrote by itself ``right`` are right; ``wanted`` and
+    ``written`` are one of them to look at.
+    """
 
     steps: int
     start: float
@@ -92,7 +100,7 @@ def _try(subject: Subject) -> Trial:
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        return Trial(steps, losses[0] if losses else math.nan, math.nan, math.nan, error=_first_line(error))
+        return Trial(steps, losses[0] if losses else math.nan, math.nan, math.nan, error=first_line(error))
     trained = Trial(steps, losses[0], end, accuracy, len(words))
     if not model.config.has_decoder:
         return trained
@@ -101,7 +109,7 @@ def _try(subject: Subject) -> Trial:
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        return replace(trained, writing_error=_first_line(error))
+        return replace(trained, writing_error=first_line(error))
     return _compared(trained, task, words, written)
 
 
@@ -113,10 +121,6 @@ def _compared(trained: Trial, task: Any, words: Tensor, written: Tensor) -> Tria
     shown = int(right.int().argmin())
     read = [" ".join(task.symbols[token] for token in row[shown][counts[shown]].tolist()) for row in (wanted, written)]
     return replace(trained, right=int(right.sum()), wanted=read[0], written=read[1])
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _small(config: Any, task: Any) -> Any:
@@ -175,13 +179,8 @@ def _write(model: Any, shop: Any, words: Tensor, batch: Batch) -> Tensor:
     return written[:, 1:]
 
 
-def _entries(subject: Subject) -> tuple[str, ...]:
-    """The keys of the output, from which loss and words are made."""
-    return ("logits", "probabilities") if subject.end == "logits" else (subject.end,)
-
-
 def _stopped(subject: Subject, run: Trial, error: str) -> Finding:
-    return Finding(math.nan, _entries(subject), facts={"error": error, "steps": run.steps}, sentence="stops")
+    return Finding(math.nan, subject.output_keys, facts={"error": error, "steps": run.steps}, sentence="stops")
 
 
 @check(
@@ -200,7 +199,7 @@ def loss_falls(subject: Subject) -> Finding | None:
     if run.error:
         return _stopped(subject, run, run.error)
     facts = {"start": run.start, "end": run.end, "steps": run.steps}
-    return Finding(run.end / run.start, _entries(subject), 0.0, FALLEN, facts)
+    return Finding(run.end / run.start, subject.output_keys, 0.0, FALLEN, facts)
 
 
 @check(
@@ -219,7 +218,7 @@ def one_batch(subject: Subject) -> Finding | None:
     if run.error:
         return _stopped(subject, run, run.error)
     facts = {"start": run.start, "end": run.end, "steps": run.steps}
-    return Finding(run.accuracy, _entries(subject), 1.0, 1 - RIGHT_TOKENS, facts)
+    return Finding(run.accuracy, subject.output_keys, 1.0, 1 - RIGHT_TOKENS, facts)
 
 
 @check(
@@ -243,4 +242,4 @@ def own_words(subject: Subject) -> Finding | None:
         "right": run.right, "sentences": run.sentences, "accuracy": run.accuracy, "loss": run.end, "steps": run.steps,
         "wanted": run.wanted, "written": run.written,
     }  # fmt: skip
-    return Finding(run.right / run.sentences, _entries(subject), 1.0, 1 - RIGHT_SENTENCES, facts)
+    return Finding(run.right / run.sentences, subject.output_keys, 1.0, 1 - RIGHT_SENTENCES, facts)

@@ -52,11 +52,6 @@ def finite_tensors(subject: Subject) -> Finding:
     return Finding(sum(nan + inf for _, nan, inf in bad), tuple(each.key for each in subject.floats), facts=facts)
 
 
-def _end(subject: Subject) -> tuple[str, ...]:
-    """The keys of the output, which the loss and with it every gradient is made of."""
-    return ("logits", "probabilities") if subject.end == "logits" else (subject.end,)
-
-
 @check(
     NUMERICS,
     claim="The loss is finite.",
@@ -72,7 +67,7 @@ def finite_loss(subject: Subject) -> Finding:
     finite = math.isfinite(value)
     facts = {"loss": value, "targets": loss.targets, "chance": loss.chance, "kind": loss.kind}
     sentence = "holds_square" if finite and loss.kind == "mean_square" else None
-    return Finding(float(not finite), _end(subject), facts=facts, sentence=sentence)
+    return Finding(float(not finite), subject.output_keys, facts=facts, sentence=sentence)
 
 
 @check(
@@ -93,7 +88,7 @@ def finite_gradients(subject: Subject) -> Finding | None:
         "numbers": sum(each.numel() for each in gradients.values()), "parameters": len(gradients), "norm": norm,
         "first": next((name for name, count in bad.items() if count), ""),
     }  # fmt: skip
-    return Finding(sum(bad.values()), _end(subject), facts=facts)
+    return Finding(sum(bad.values()), subject.output_keys, facts=facts)
 
 
 @check(
@@ -109,4 +104,4 @@ def gradients_arrive(subject: Subject) -> Finding | None:
         return None
     missing = [name for name, each in subject.gradients.items() if each is None]
     facts = {"parameters": len(subject.trained), "missing": missing, "first": missing[0] if missing else ""}
-    return Finding(len(missing), _end(subject), facts=facts)
+    return Finding(len(missing), subject.output_keys, facts=facts)

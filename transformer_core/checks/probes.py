@@ -23,8 +23,10 @@ from torch import Tensor
 
 from transformer_core.checks.doubles import calibrate, double
 from transformer_core.checks.reach import ENDS, unchanged, views
+from transformer_core.checks.rounding import relative
 from transformer_core.checks.subject import Subject, untouched
 from transformer_core.checks.table import Finding
+from transformer_core.errors import first_line
 
 SAME = 1e-9
 """Two results of one formula may differ by this part of the largest number. Rounding in float64 gives about 1e-15."""
@@ -42,13 +44,13 @@ class Probe:
     def __init__(self, subject: Subject, model: Any, rows: int, lengths: dict[str, int]) -> None:
         self.model, self.rows, self.random = model, rows, torch.Generator()
         self.config, self.masks, self.shop = subject.config, subject.masks, subject.shop
-        self.entries, self.attentions, self.end = subject.entries, subject.attentions, subject.end
+        self.entries, self.attentions, self.output_keys = subject.entries, subject.attentions, subject.output_keys
         there = {"src": self.config.has_encoder, "tgt": self.config.has_decoder}
         self.sides = tuple(side for side, has in there.items() if has)
         self.lengths = {side: lengths[side] for side in self.sides}
 
     def words(self, side: str, rows: int, length: int) -> Tensor:
-        """Random ids without padding."""
+        """Random token ids of one side, rows by length, none of them padding."""
         drawn = torch.randint(getattr(self.config, f"{side}_vocab_size") - 1, (rows, length), generator=self.random)
         return drawn + (drawn >= self.config.pad_id)
 
@@ -137,14 +139,12 @@ class Probe:
             found = [key for each in self.attentions if each.kind == kind for key in each.keys(*names)]
         else:
             found = [key for key, entry in self.entries.items() if entry.name in names]
-        return (*found, *(key for key in (self.end, "probabilities") if key in self.entries))
+        return (*found, *self.output_keys)
 
 
 def apart(got: Tensor, wanted: Tensor) -> float:
     """max |got - wanted| / max |wanted|; infinite where the shapes differ, NaN where a number is none."""
-    if got.shape != wanted.shape:
-        return math.inf
-    return float((got - wanted).abs().max() / wanted.abs().max().clamp_min(1e-30))
+    return float(relative(got, wanted))
 
 
 def finite(result: Tensor) -> Tensor:
@@ -212,12 +212,15 @@ def _lengths(subject: Subject) -> dict[str, int] | None:
         tgt, src = len(masks.cross_custom), len(masks.cross_custom[0])
     src = len(masks.encoder_self_custom) if masks.encoder_self_custom and config.has_encoder else src
     tgt = len(masks.decoder_self_custom) if masks.decoder_self_custom and config.has_decoder else tgt
-    probe = Probe(subject, None, 1, {"src": src, "tgt": tgt})
+    if max(src, tgt) > min(MANY, limit):
+        return None
+    lengths = {"src": src} if config.has_encoder else {}
+    lengths |= {"tgt": tgt} if config.has_decoder else {}
     try:
-        probe.views({side: torch.zeros(1, probe.lengths[side], dtype=torch.int64) for side in probe.sides})
+        views(config, masks, {side: torch.zeros(1, length, dtype=torch.int64) for side, length in lengths.items()})
     except ValueError:
         return None
-    return None if max(src, tgt) > min(MANY, limit) else probe.lengths
+    return lengths
 
 
 # What a probe of a broken model may meet.
@@ -237,9 +240,7 @@ def probing(measure: Callable[[Probe], Finding | None]) -> Callable[[Subject], F
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            said = str(error).strip().splitlines() or [type(error).__name__]
-            end = tuple(key for key in (subject.end, "probabilities") if key in subject.entries)
-            return Finding(math.nan, end, sentence="stops", facts={"error": said[0]})
+            return Finding(math.nan, subject.output_keys, sentence="stops", facts={"error": first_line(error)})
 
     return run
 

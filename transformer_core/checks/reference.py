@@ -11,9 +11,10 @@ import torch
 
 from transformer_core.checks.subject import Subject
 from transformer_core.checks.table import REFERENCE, Finding, check
+from transformer_core.errors import first_line
 from transformer_core.parity.comparison import Comparison, Difference, worst
 from transformer_core.parity.sdpa import compare_attention
-from transformer_core.parity.tensors import LIMITS, compare, first_line
+from transformer_core.parity.tensors import LIMITS, compare
 from transformer_core.parity.weights import NoCounterpart
 
 STIRRED = 0.3
@@ -68,7 +69,7 @@ def gradients_equal_torch(subject: Subject) -> Finding | None:
     found = _comparison(subject)
     if found is None:
         return None
-    end = tuple(key for key in ("logits", "memory") if key in subject.entries)[:1]
+    end = subject.output_keys[:1]
     if found.failure is not None:
         return Finding(float("inf"), end, facts={"error": found.failure}, sentence="stops")
     off = [each for each in found.backward if not each.passed]

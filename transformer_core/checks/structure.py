@@ -1,6 +1,7 @@
 """Level 1: shapes, heads, layers and parameters. No computed number is read, so it works on the meta device too."""
 
 from collections import Counter
+from collections.abc import Collection, Iterator
 from itertools import combinations
 
 import torch
@@ -190,21 +191,8 @@ def parameter_count(subject: Subject) -> Finding:
     elsewhere="{measured:.0f} of {tensors} tensors are not on {device}, first {first} on {other}",
 )
 def buffers(subject: Subject) -> Finding:
-    model = subject.model
-    trained, fixed = dict(model.named_parameters()), dict(model.named_buffers())
-    wrong = []
-    for path, module in model.named_modules():
-        for name, value in vars(module).items():  # a plain attribute is neither saved nor moved to a device
-            if isinstance(value, Tensor):
-                wrong.append((f"{path}.{name}".lstrip("."), "attribute", "buffer"))
-        if isinstance(module, nn.BatchNorm1d):
-            for name in ("running_mean", "running_var", "num_batches_tracked"):
-                wrong += [(f"{path}.{name}", "parameter", "buffer")] if f"{path}.{name}" in trained else []
-    for name, kind in _tables(subject).items():
-        if name in trained and kind == "sinusoidal":
-            wrong.append((name, "parameter", "buffer"))
-        if name in fixed and kind == "learned":
-            wrong.append((name, "buffer", "parameter"))
+    trained, fixed = dict(subject.model.named_parameters()), dict(subject.model.named_buffers())
+    wrong = list(_kept_wrongly(subject, trained, fixed))
     tensors = trained | fixed
     device = next(iter(trained.values())).device
     apart = [(name, each.device) for name, each in tensors.items() if each.device != device]
@@ -216,6 +204,25 @@ def buffers(subject: Subject) -> Finding:
     if wrong:
         facts |= dict(zip(("first", "kept", "wanted"), wrong[0], strict=True))
     return Finding(len(wrong), keys, facts=facts)
+
+
+def _kept_wrongly(
+    subject: Subject, trained: Collection[str], fixed: Collection[str]
+) -> Iterator[tuple[str, str, str]]:  # fmt: skip
+    """Each tensor that is kept as the wrong kind: its name, the kind, and the right kind."""
+    for path, module in subject.model.named_modules():
+        for name, value in vars(module).items():  # a plain attribute is neither saved nor moved to a device
+            if isinstance(value, Tensor):
+                yield f"{path}.{name}".lstrip("."), "attribute", "buffer"
+        if isinstance(module, nn.BatchNorm1d):
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                if f"{path}.{name}" in trained:
+                    yield f"{path}.{name}", "parameter", "buffer"
+    for name, kind in _tables(subject).items():
+        if name in trained and kind == "sinusoidal":
+            yield name, "parameter", "buffer"
+        if name in fixed and kind == "learned":
+            yield name, "buffer", "parameter"
 
 
 def _tables(subject: Subject) -> dict[str, str]:

@@ -88,19 +88,28 @@ class Subject:
         return ledger
 
     def _try_masks(self) -> None:
-        """Raises what the library itself has against the rules at these lengths: a setting is wrong then, no code."""
+        """Composes each mask once with the library's own code: what that refuses is a wrong setting, not a fault.
+
+        Raises:
+            ValueError: a rule does not fit these lengths.
+        """
         src, tgt, config = self.batch.src, self.batch.tgt, self.config
-        queries = {"encoder_self": src, "decoder_self": tgt, "cross": tgt}
-        for kind, keys in {"encoder_self": src, "decoder_self": tgt, "cross": src}.items():
-            query = queries[kind]
-            read = config.has_encoder or kind == "decoder_self", config.has_decoder or kind == "encoder_self"
-            if all(read) and query is not None and keys is not None:
-                Transformer.allowed(self.model, kind, query.shape[1], keys)
+        both = config.has_encoder and config.has_decoder
+        present = {"encoder_self": (config.has_encoder, src, src), "decoder_self": (config.has_decoder, tgt, tgt),
+                   "cross": (both, tgt, src)}  # fmt: skip
+        for kind, (there, queries, keys) in present.items():
+            if there and queries is not None and keys is not None:
+                Transformer.allowed(self.model, kind, queries.shape[1], keys)
 
     @property
     def has_numbers(self) -> bool:
         """False on the meta device, where tensors have shapes only."""
         return not any(entry.value.is_meta for entry in self.ledger)
+
+    @property
+    def output_keys(self) -> tuple[str, ...]:
+        """The ledger keys of the output, as far as it was recorded: loss, gradients and answers are made of it."""
+        return tuple(key for key in (self.end, "probabilities") if key in self.entries)
 
     @cached_property
     def floats(self) -> list[Entry]:

@@ -1,11 +1,11 @@
 """What a check is and what it says: one claim, one number, one verdict."""
 
-import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from transformer_core.checks.subject import Subject
+from transformer_core.parity.plain import plain
 
 STRUCTURE, NUMERICS, BEHAVIOUR, LEARNING, REFERENCE = 1, 2, 3, 4, 5
 """Levels in the order of their cost: 1 looks at shapes and parameters, 2 reads the numbers of one run, 3 runs the model
@@ -45,16 +45,8 @@ class CheckResult:
 
     def to_row(self) -> dict[str, Any]:
         """The result as plain data that JSON can hold: a number that is not finite becomes its name."""
-        row = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: _plain(value) for name, value in row.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+        row: dict[str, Any] = plain(self)
+        return row
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ is the right model, on which nothing may fail.
 import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from time import perf_counter
@@ -176,7 +176,7 @@ def _judged(cell: Cell, fault: Fault, warned: Collection[str]) -> Cell:
     if cell.result is None:
         return cell
     check = next(each for each in CHECKS if each.name == cell.check)
-    return Cell(cell.fault, cell.check, verdict(check, cell.result, fault, warned), cell.result, cell.seconds)
+    return replace(cell, verdict=verdict(check, cell.result, fault, warned))
 
 
 @contextmanager
@@ -264,8 +264,9 @@ class Summary:
 
 def _measured(row: Row) -> list[str]:
     """What each check measured and whether it failed, in a form in which NaN equals NaN."""
-    facts = [cell.result and (cell.result.measured, cell.result.facts) for cell in row.cells]
-    return [f"{cell.verdict == 'caught'} {fact}" for cell, fact in zip(row.cells, facts, strict=True)]
+    return [
+        f"{cell.verdict == 'caught'} {cell.result and (cell.result.measured, cell.result.facts)}" for cell in row.cells
+    ]
 
 
 def smallest_cover(sets: dict[str, set[str]]) -> list[str]:

@@ -20,8 +20,11 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class Reading:
-    """One row. ``verdict`` is "same" when torch's default does it our way, "adapted" when it can be told to, and
-    "differs" when it cannot. ``facts`` are the values in the three texts."""
+    """One row. ``measured`` is the largest difference when the point is overlooked, ``heeded`` when it is heeded.
+
+    ``verdict`` is "same" when torch's default does it our way, "adapted" when it can be told to, and "differs" when it
+    cannot. ``facts`` are the values in the three texts.
+    """
 
     name: str
     ours: str

@@ -1,4 +1,4 @@
-"""The results of parity as data that JSON can hold."""
+"""Results as data that JSON can hold."""
 
 import dataclasses
 import math

@@ -135,6 +135,7 @@ def _look(ours: Any, theirs: Any, batch: Batch) -> tuple[float, float | None, fl
 
 
 def _what(error: float, padded: float | None, limit: float, shorter: bool, zeros: bool, blind: bool) -> str:
+    """The key of ``WHAT`` that fits; NaN at a real position is torch's only where a query sees no key."""
     if not error <= limit:
         return "nan_spreads" if math.isnan(error) and blind else "differs"
     if shorter:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_core.batches import Batch
+from transformer_core.errors import first_line
 from transformer_core.ledger import Entry, Ledger, trace
 from transformer_core.parity.comparison import Comparison, Difference, difference
 from transformer_core.parity.torch_run import ends_of, loss_of, run_torch, visible
@@ -40,9 +41,9 @@ def compare(
 ) -> Comparison:
     """Our model and torch's with the same weights, on the same embedded tokens, masks and loss; the model stays as is.
 
-    ``dtype`` is the model's own, at least float32. With ``final_norm`` "torch" torch's module has the norms at the end
-    of its stacks that nn.Transformer always has; "same" gives it as many as ours. ``limit`` replaces the one in
-    ``LIMITS``. ``stirred`` shakes the gains and biases of both, see ``stir``.
+    ``dtype`` is float32 or float64, by default the model's own and at least float32. With ``final_norm`` "torch"
+    torch's module has the norms at the end of its stacks that nn.Transformer always has; "same" gives it as many as
+    ours. ``limit`` replaces the one in ``LIMITS``. ``stirred`` shakes the gains and biases of both, see ``stir``.
 
     Raises:
         NoCounterpart: torch.nn cannot compute this function; the text says why.
@@ -93,11 +94,6 @@ def stir(model: nn.Module, spread: float, seed: int = 7) -> None:
         for each in model.parameters():
             if each.dim() == 1:
                 each.add_(spread * torch.randn(each.shape, generator=generator, dtype=torch.float64).to(each))
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's text, or its kind if it has none."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def copies(model: Any, batch: Batch, dtype: torch.dtype | None, training: bool) -> tuple[Any, Batch]:

@@ -144,7 +144,8 @@ def _stack_tensors(side: str, stack: Any, calls: dict[str, Call]) -> Iterator[tu
 
 
 def _layer_tensors(ours: str, layer: Any, at: str, calls: dict[str, Call]) -> Iterator[tuple[str, Tensor]]:
-    """The sums are not to be had as such: post-norm, they go into a norm; pre-norm, into the norm after the next."""
+    """The sums are caught where they go: post-norm, into their own norm; pre-norm, into the next sub-layer's, and the
+    last is what the layer returns."""
     present = [(name, theirs) for name, theirs in SUBLAYERS.items() if not theirs or hasattr(layer, theirs)]
     norms = [calls[f"{at}.norm{number}"] for number in range(1, len(present) + 1)]
     into = [norm.args[0] for norm in norms]
