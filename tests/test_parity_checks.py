@@ -58,6 +58,24 @@ def test_a_query_that_sees_nothing_is_a_false_alarm_of_no_fill(fill: str) -> Non
     assert {each.name for each in results if not each.passed} == stray
 
 
+@pytest.mark.parametrize("fill", ["exclude", "finfo_min", "-1e9"])
+@pytest.mark.parametrize(
+    ("masks", "tgt"),
+    [
+        (MaskConfig(decoder_self=("where:q != k",)), ((1,), (6,))),  # real tokens that see nothing
+        (MaskConfig(), ((4, 0, 0), (0, 5, 0))),  # padding that sees nothing, and no target to ask for
+    ],
+    ids=["real tokens", "no targets"],
+)
+def test_a_loss_that_depends_on_the_fill_has_no_counterpart(masks: MaskConfig, tgt: tuple, fill: str) -> None:
+    """torch has NaN for a query without keys; what another number makes of it is compared with nothing."""
+    batch = make_batch(CONFIG, DataConfig(tgt=tgt, src_len=7, batch_size=2), 7)
+    results = run_checks(build(CONFIG, masks.replace(fill=fill), seed=7), batch, levels=(REFERENCE,))
+    compared = {"equals_torch", "gradients_equal_torch"} if fill == "exclude" else set()
+    assert {each.name for each in results} == compared | {"equals_sdpa"}
+    assert all(each.passed for each in results)
+
+
 @pytest.mark.parametrize(
     "name", ["first_look", "sentences", "hand_computed", "minimal_encoder", "deep_post", "deep_pre"]
 )

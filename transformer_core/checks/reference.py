@@ -27,10 +27,28 @@ def _comparison(subject: Subject) -> Comparison | None:
     """One comparison serves two checks; None where torch.nn has no counterpart."""
     if subject not in _compared:
         try:
-            _compared[subject] = compare(subject.model, subject.batch, dtype=torch.float64, stirred=STIRRED)
+            found = compare(subject.model, subject.batch, dtype=torch.float64, stirred=STIRRED)
+            _compared[subject] = None if _fill_counts(subject, found) else found
         except NoCounterpart:
             _compared[subject] = None
     return _compared[subject]
+
+
+def _fill_counts(subject: Subject, found: Comparison) -> bool:
+    """Whether the loss depends on what a fill makes of queries without a key, for which torch has NaN.
+
+    It does not where these queries are padding, of which nothing is asked; a loss without targets asks all positions.
+    """
+    if subject.masks.fill == "exclude" or not found.blind:
+        return False
+    src, tgt, labels, pad = subject.batch.src, subject.batch.tgt, subject.batch.labels, subject.config.pad_id
+    for kind, row, place in found.blind:
+        tokens = src if kind == "encoder_self" else tgt
+        if tokens is not None and tokens[row, place] != pad:
+            return True
+    if labels is None and tgt is not None:
+        labels = tgt[:, 1:].masked_fill(tgt[:, :-1] == pad, pad)
+    return labels is None or not bool((labels != pad).any())
 
 
 @check(
