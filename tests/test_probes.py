@@ -323,8 +323,8 @@ def test_a_network_whose_only_unit_is_dead_is_not_accused(seed: int) -> None:
     with torch.no_grad():
         model.encoder.layers[1].feed_forward.w_1.weight.zero_()
         model.encoder.layers[1].feed_forward.w_1.bias.fill_(-1.0)
-    assert not [each.finding for each in run_checks(model.eval(), make_batch(config, DataConfig(), 7), levels=[BEHAVIOUR])
-                if not each.passed]  # fmt: skip
+    results = run_checks(model.eval(), make_batch(config, DataConfig(), 7), levels=[BEHAVIOUR])
+    assert not [each.finding for each in results if not each.passed]
     empty = MaskConfig(cross=("where:k > q + 40",))
     assert failing(config, empty) == set()
 

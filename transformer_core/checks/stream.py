@@ -61,7 +61,7 @@ def _places(kind: str, table: Tensor | None, length: int, d_model: int) -> Tenso
 
 
 def _as_held(places: Tensor, table: Tensor | None) -> Tensor:
-    """The rows of the table itself where they are the waves as float32 rounds them: ``double()`` makes them no finer."""
+    """The rows of the table itself where they are the waves rounded to float32: ``double()`` makes them no finer."""
     held = None if table is None else table.detach()[: len(places)].to(places)
     if held is None or held.shape != places.shape or float((held - places).abs().max()) > 2.0**-24:
         return places
