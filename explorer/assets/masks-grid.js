@@ -67,17 +67,18 @@ const numeral = (value) => (value === "nan" || value === null || value === undef
 function drawLayers(grid, parts) {
   const held = parts.layers.contains(document.activeElement) ? document.activeElement.dataset.kind : null;
   parts.layers.setAttribute("aria-label", t("layers_of", { attention: attentionName(grid.name) }));
-  parts.layers.replaceChildren(...layersOf(grid).map((layer) => el("button", {
+  const layers = layersOf(grid), side = layers.length > 4 ? 24 : 34;
+  parts.layers.replaceChildren(...layers.map((layer) => el("button", {
     type: "button", class: "tl-m-layer", role: "switch", "aria-checked": String(layer.on), data: { kind: layer.kind },
     "aria-label": t("layer_switch", { rule: layer.on ? ruleText(layer.rule) : ruleName(layer.kind), attention: attentionName(grid.name) }), title: layer.kind === "where" ? ruleText(layer.rule) : null,
     onclick: () => toggleLayer(grid, layer.kind),
-  }, layerPicture(grid, layer), el("span", { "aria-hidden": "true" }, el("b", {}, layer.on ? "●" : "○"), ruleName(layer.kind)))));
+  }, layerPicture(grid, layer, side), el("span", { "aria-hidden": "true" }, el("b", {}, layer.on ? "●" : "○"), ruleName(layer.kind)))));
   if (held) [...parts.layers.children].find((each) => each.dataset.kind === held)?.focus();
 }
 
 // What a rule hides by itself.
-function layerPicture(grid, layer) {
-  const scale = 34 / Math.max(grid.rows, grid.columns), width = grid.columns * scale, height = grid.rows * scale;
+function layerPicture(grid, layer, side) {
+  const scale = side / Math.max(grid.rows, grid.columns), width = grid.columns * scale, height = grid.rows * scale;
   let d = "";
   if (layer.bit) {
     for (let i = 0; i < grid.rows; i += 1) {
@@ -100,8 +101,8 @@ function drawMap(grid, parts) {
   parts.map.dataset.kind = isLarge(grid) ? "picture" : "table";
   if (isLarge(grid)) { drawPicture(grid, parts, room); return; }
   const sums = grid.sums ? 58 : 0, many = grid.columns > 9 && room < 400, entropy = grid.sums && room > 250 && !many ? 34 : 0, label = many ? 38 : Math.min(56, Math.max(30, Math.floor(room * 0.16)));
-  const high = Math.max(15, Math.min(27, Math.floor((view.alone ? 420 : 190) / grid.rows)));
-  const wide = Math.max(15, Math.min(view.chosen.mask_show === "scores" ? 38 : 31, Math.floor((room - label - sums - entropy - 32) / grid.columns)));
+  const roomy = room > 620, high = Math.max(15, Math.min(27, Math.floor((view.alone ? 420 : 190) / grid.rows)));
+  const wide = Math.max(15, Math.min(roomy ? 46 : view.chosen.mask_show === "scores" ? 38 : 31, Math.floor((room - label - sums - entropy - 32) / grid.columns)));
   grid.slim = wide < 27;
   const head = el("tr", {}, el("th", { class: "tl-m-corner" }, el("span", { class: "tl-vh" }, t("query_key"))),
     grid.keys.map((name) => el("th", { scope: "col", class: `tl-m-key${padded(name)}`, title: name }, name)),

@@ -93,7 +93,7 @@ function coloured(code) {
 const FILL_NAMES = { exclude: "fill_exclude", "-inf": "fill_inf", finfo_min: "fill_finfo", "-1e9": "fill_1e9" };
 
 function drawEmpty() {
-  const told = view.shown.empty, grid = gridOf(told.attention), count = Math.min(told.rows.find((row) => row.weights)?.weights.length || 0, 8), real = (told.rows.find((row) => row.weights)?.weights.length || 0) === grid.columns;
+  const told = view.shown.empty, grid = gridOf(told.attention), keys = told.rows.find((row) => row.weights)?.weights.length || 0, count = keys > 8 ? 6 : keys, real = keys === grid.columns;
   const by = Object.groupBy ? Object.groupBy(told.rows, (row) => row.fill) : told.rows.reduce((all, row) => ({ ...all, [row.fill]: [...(all[row.fill] || []), row] }), {});
   const head = el("tr", {}, el("th"), Array.from({ length: count }, (_, j) => el("th", { scope: "col", class: `tl-m-key${padded(grid.keys[j])}` }, real ? grid.keys[j] : `k${j}`)), el("th", { scope: "col", class: "tl-m-edge" }, "Σ"), el("th", { scope: "col", class: "tl-m-edge" }, "float16"), el("th", { scope: "col", class: "tl-m-edge" }, t("gradient")), el("th", { scope: "col", class: "tl-m-what" }, t("what_follows")));
   const body = ["-inf", "-1e9", "finfo_min", "exclude"].map((fill) => {

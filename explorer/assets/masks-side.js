@@ -107,7 +107,7 @@ function lookPart() {
   const { chosen, shown } = view, layers = Math.max(...Object.values(shown.layers));
   return [
     sideHead("look_at"),
-    segments(t("attention"), "at", grids().map((grid) => [grid.name, w(`sidebar.${grid.name}_short`), attentionName(grid.name)]), chosen.mask_at, (name) => look({ mask_at: name, mask_row: Math.min(chosen.mask_row, gridOf(name).rows - 1) }, 0)),
+    grids().length < 2 ? null : segments(t("attention"), "at", grids().map((grid) => [grid.name, w(`sidebar.${grid.name}_short`), attentionName(grid.name)]), chosen.mask_at, (name) => look({ mask_at: name, mask_row: Math.min(chosen.mask_row, gridOf(name).rows - 1) }, 0)),
     choice(t("sentence"), "sample", shown.samples, chosen.sample, (sample) => look({ sample }, 0)),
     layers > 1 ? choice(t("layer"), "layer", layers, chosen.mask_layer, (layer) => look({ mask_layer: layer }, 0)) : null,
     choice(t("head"), "head", shown.heads, chosen.mask_heads === "mean" ? "mean" : chosen.head, (head) => look(head === "mean" ? { mask_heads: "mean" } : { mask_heads: "one", head }, 0), shown.heads > 1 ? [["mean", t("mean"), t("mean_says")]] : []),

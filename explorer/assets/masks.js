@@ -2,7 +2,7 @@
 //
 // props.value     an answer: {number, shown?: explorer/studio.py: shown, refused?}
 // props.measured  what was measured: {number, probe? | scale? | refused?}
-// Events: "look" {number, chosen}, "edit" {number, changes, chosen, file}, "trap" {number, trap}, "measure" {number, what}.
+// Events: "look" {number, chosen}, "edit" {number, changes, chosen, file}, "trap" {number, trap}, "measure" {number, what}, "leave" {}.
 
 const topBox = el("div", { class: "tl-m-top" }), alertBox = el("div", { class: "tl-m-alert" });
 const patterns = svg("svg", { width: 0, height: 0, class: "tl-m-patterns", "aria-hidden": "true" }, hatching());
@@ -21,11 +21,20 @@ function take() {
   const flown = view.flying;
   view.flight = 0;
   clearTimeout(view.patience);
+  if (flown === "edit" && !answer.refused) view.behind = true;
   if (flown !== "look") view.deaf = performance.now() + 150; // the frame tells of this change too
   if (answer.refused) refuse(answer.refused);
   else receive(answer.shown, flown);
   send();
+  if (!shownNow()) leave();
   refresh();
+}
+
+// Explore is told of the changes when it is opened, and of the last one even if that was still on its way.
+function leave() {
+  if (!view.behind || view.flight) return;
+  view.behind = false;
+  trigger("leave", {});
 }
 
 // A refused change is taken back: the page shows what is run.
@@ -120,7 +129,7 @@ function refresh() { if (!drawing) drawing = requestAnimationFrame(draw); }
 
 const ears = [
   window.TL.on("language", refresh), window.TL.on("query", follow), window.TL.on("theme", refresh), window.TL.on("projector", refresh),
-  window.TL.on("tab", (tab) => { if (tab === "masks") { follow(true); refresh(); } }), window.TL.on("anew", () => { view.draft = {}; view.known = {}; view.error = null; view.probe = {}; view.chosen = {}; }),
+  window.TL.on("tab", (tab) => { if (tab === "masks") { follow(true); refresh(); } else if (tab === "explore") leave(); }), window.TL.on("anew", () => { view.draft = {}; view.known = {}; view.error = null; view.probe = {}; view.chosen = {}; }),
 ];
 new ResizeObserver(refresh).observe(box);
 const watchdog = setInterval(() => {

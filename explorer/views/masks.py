@@ -22,7 +22,7 @@ SCRIPTS = (
 @dataclass(frozen=True)
 class MasksView:
     """The inside of the tab. ``html`` takes answers as ``value`` and ``measured``, and fires ``look``, ``edit``,
-    ``trap`` and ``measure``."""
+    ``trap`` and ``measure``, and ``leave`` when Explore is opened after a change."""
 
     html: gr.HTML
     relabel_targets: list[Any] = field(default_factory=list)
@@ -45,7 +45,7 @@ def build_tab() -> MasksView:
             value=None,
             measured=None,
             html_template='<div class="tl-studio"></div>',
-            js_on_load=theme.mount("masks", "look", "edit", "trap", "measure"),
+            js_on_load=theme.mount("masks", "look", "edit", "trap", "measure", "leave"),
             apply_default_css=False,
             elem_id="tl-masks",
             padding=False,

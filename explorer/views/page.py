@@ -272,7 +272,7 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
 
 
 def _wire_masks(page: Page, slow: dict[str, Any]) -> None:
-    """A change is answered to the tab Masks itself first; what Explore shows of it follows by itself.
+    """A change is answered to the tab Masks alone; Explore, which has much to draw, is told when it is opened again.
 
     The view numbers its events and lets one change travel at a time. "always_last" would send the last event with the
     data of the first one.
@@ -280,12 +280,10 @@ def _wire_masks(page: Page, slow: dict[str, Any]) -> None:
     every = {**QUIET, "trigger_mode": "multiple"}
     html, rules, fill = page.masks.html, page.side.masks, page.side.controls["fill"]
     states, outputs = [*page.states], [*page.states[:2], page.frame, rules, fill, html]
-    caught_up = served(studio.caught_up, page.catch_up)
     html.look(served(studio.look, page.mask_updates), states, outputs, **every)
-    edited = html.edit(served(studio.edit, page.mask_updates), states, outputs, **every)
-    trapped = html.trap(served(studio.trap, page.trap_updates), states, [*page.control_outputs, html], **every)
-    for event in (edited, trapped):
-        event.then(caught_up, states, page.explore.html, **QUIET)
+    html.edit(served(studio.edit, page.mask_updates), states, outputs, **every)
+    html.trap(served(studio.trap, page.trap_updates), states, [*page.control_outputs, html], **every)
+    html.leave(served(studio.caught_up, page.catch_up), states, page.explore.html, **every)
     html.measure(served(studio.measure, measured), states, html, **slow)
 
 

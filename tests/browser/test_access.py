@@ -34,7 +34,7 @@ def overflow(visitor: Visitor) -> float:
 
 
 def test_axe_finds_nothing_grave(newcomer: Callable[..., Visitor]) -> None:
-    """On both tabs, in both themes and both languages; the typed sentences and a finished run are on the page too."""
+    """On three tabs, in both themes and both languages; the typed sentences and a finished run are on the page too."""
     visitor = newcomer().open({"tokens": "text", "steps": 4})
     page = visitor.page
     visitor.tab("Train")
@@ -46,7 +46,7 @@ def test_axe_finds_nothing_grave(newcomer: Callable[..., Visitor]) -> None:
         for lang in ("en", "zh"):
             page.locator(f".tl-lang [data-lang={lang}]").click()
             expect(visitor.explore).to_have_attribute("data-ready", re.compile(f"-{lang}$"))
-            for tab in (0, 1):
+            for tab in (0, 1, 2):
                 page.get_by_role("tab").nth(tab).click()
                 # A theme changes colours only, a language words only: each of both once with everything is enough.
                 found[theme, lang, tab] = violations(
@@ -160,7 +160,7 @@ def test_the_whole_way_by_keys_alone(visitor: Visitor) -> None:
     press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     # Train: a digit takes the tab, Space plays and pauses.
-    press("2")
+    press("3")
     expect(page.get_by_role("tab", name="Train")).to_have_attribute("aria-selected", "true")
     walk(".tl-tr-transport [data-do=play]")
     press("Space")

@@ -66,6 +66,13 @@ class Studio:
         """What closed cells say; open ones are empty."""
         return self.grid(attention).locator(".tl-m-map").evaluate(GRID)
 
+    def explored(self) -> Visitor:
+        """Explore, once it shows the run that is shown here."""
+        run = (self.view.get_attribute("data-ready") or "").partition("-")[0]
+        self.visitor.tab("Explore")
+        expect(self.visitor.explore).to_have_attribute("data-ready", re.compile(f"^{run}"))
+        return self.visitor
+
     def side(self, keep: str) -> Locator:
         return self.page.locator(f'#tl-m-side [data-keep="{keep}"]')
 
@@ -161,7 +168,7 @@ def test_rules_are_layers_that_explore_follows(newcomer: Callable[..., Visitor])
     expect(page).to_have_url(re.compile("where"))
     studio.settled()
     assert [row.count("") for row in studio.letters("encoder_self")] == [1, 1, 1, 1, 0, 0, 0]
-    visitor.tab("Explore")
+    studio.explored()
     expect(visitor.mask("window", "encoder self-attention")).to_be_checked()
     visitor.select("encoder.layers.0.self_attention/allowed")
     assert [row.count(False) for row in visitor.map().hatched()] == [1, 1, 1, 1, 0, 0, 0]
@@ -209,7 +216,7 @@ def test_cells_are_painted_by_pointer_and_keys_and_travel_in_the_link(newcomer: 
     assert other.painted("cross") == wanted
     other.side("clear").click()
     expect(other.page).not_to_have_url(re.compile("cross_custom"))
-    visitor.tab("Explore")
+    studio.explored()
     visitor.select("decoder.layers.0.cross_attention/allowed")
     hatched = visitor.map().hatched()
     assert {(i, j) for i in range(5) for j in range(4) if hatched[i][j]} == wanted
