@@ -58,6 +58,16 @@ def test_a_query_that_sees_nothing_is_a_false_alarm_of_no_fill(fill: str) -> Non
     assert {each.name for each in results if not each.passed} == stray
 
 
+def test_a_single_query_of_a_single_head_has_a_mask_like_any_other() -> None:
+    """B 1 1 k looks like a mask of padding, and is one of sentences that differ."""
+    masks = MaskConfig(decoder_self=("causal", "where:b != k"), cross=("where:b <= k", "padding"))
+    config = CONFIG.replace(n_heads=1)
+    batch = make_batch(config, DataConfig(src_len=7, tgt_len=1, batch_size=3), 7)
+    results = run_checks(build(config, masks, seed=7), batch, levels=(REFERENCE,))
+    assert [each.name for each in results] == ["equals_torch", "gradients_equal_torch", "equals_sdpa"]
+    assert not [each.finding for each in results if not each.passed]
+
+
 @pytest.mark.parametrize("fill", ["exclude", "finfo_min", "-1e9"])
 @pytest.mark.parametrize(
     ("masks", "tgt"),

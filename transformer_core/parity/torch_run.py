@@ -53,9 +53,9 @@ def torch_masks(model: Any, batch: Batch, kind: str) -> tuple[Tensor | None, Ten
     queries, keys = ends_of(batch, kind)
     real = masks.padding(keys, model.config.pad_id) if "padding" in rules else None
     if seen is not None and seen.dim() == 4:  # sentences or heads differ: written out for each of them
-        seen = seen.expand(len(keys), model.config.n_heads, queries.shape[1], keys.shape[1])
+        seen = seen.expand(len(keys), model.config.n_heads, queries.shape[1], keys.shape[1]).flatten(0, 1)
     return (
-        None if seen is None else masks.to_attn_mask(seen),
+        None if seen is None else ~seen,
         None if real is None else masks.to_key_padding_mask(real),
     )
 
