@@ -3,7 +3,7 @@
 A ``Game`` never changes; each move gives the next one. A move that the rules do not allow gives the same game back, so
 that a second click, or a request of a stranger, does nothing.
 
->>> game = new(7, ["no_scaling", "mask_inverted", "no_causal_mask"], rounds=2)
+>>> game = new(7, ["no_scaling", "mask_inverted", "causal_missing"], rounds=2)
 >>> game = game.check("row_sums").hint().guess(game.now.fault)
 >>> game.now.end, game.now.points, game.total
 ('named', 8, 8)

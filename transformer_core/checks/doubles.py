@@ -28,8 +28,6 @@ def double(model: nn.Module) -> Any:
 def calibrate(model: nn.Module, config: ModelConfig, run: Callable[[], object]) -> None:
     """Scales the matrices of each sub-layer, in the order of the forward ``run``, until its outputs have a known size.
 
-    A norm over one or two features leaves hardly more than a sign; there a larger eps lets the sizes through.
-
     Weights of any origin, small, trained or of an unscaled attention, then give scores of moderate spread, and what
     passes a sub-layer is not lost beside the stream that it is added to.
     """
@@ -48,7 +46,7 @@ def calibrate(model: nn.Module, config: ModelConfig, run: Callable[[], object]) 
 
         return hook
 
-    if config.d_model <= 2:
+    if config.d_model <= 2:  # a norm over two features leaves hardly more than a sign; a larger eps lets sizes through
         norms: list[Any] = [module for module in model.modules() if hasattr(module, "eps")]
         for norm in norms:
             norm.eps = 1.0
