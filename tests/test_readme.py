@@ -52,7 +52,15 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 def test_there_is_something_to_run() -> None:
     assert len(blocks("python")) >= 2
-    assert {command.split()[3] for command, _ in commands()} == {"check", "compare", "faults", "ledger", "masks", "train", "presets"}
+    assert {command.split()[3] for command, _ in commands()} == {
+        "check",
+        "compare",
+        "faults",
+        "ledger",
+        "masks",
+        "train",
+        "presets",
+    }
     assert {status for _, status in commands()} == {0, 2}
 
 

@@ -16,7 +16,6 @@ from explorer.session import Session
 from transformer_core import tasks
 from transformer_core.model import build
 
-
 FAULT = "merge_without_transpose"
 
 
@@ -298,7 +297,9 @@ def test_limits_are_those_of_the_host(monkeypatch):
 
 
 def test_a_fault_is_on_until_it_is_turned_off_and_every_answer_says_so(opened):
-    on = changes.apply(Asked(opened.session, opened.live, None, controls(opened.session), {"changes": {"fault": FAULT}}))
+    on = changes.apply(
+        Asked(opened.session, opened.live, None, controls(opened.session), {"changes": {"fault": FAULT}})
+    )
     assert on.session.fault == FAULT and on.frame["query"] == {"fault": FAULT}
     assert on.live.ledger.keys() == opened.live.ledger.keys()
     assert not all(result.passed for result in on.live.results)
@@ -330,14 +331,18 @@ def test_a_level_is_added_to_the_run_and_the_rest_stays(opened):
     assert [result.name for result in again.live.results] == [result.name for result in change.live.results]
 
 
-@pytest.mark.parametrize("data", [None, {}, {"level": 1}, {"level": "3"}, {"level": True}, {"level": [3]}, {"level": 6}])
+@pytest.mark.parametrize(
+    "data", [None, {}, {"level": 1}, {"level": "3"}, {"level": True}, {"level": [3]}, {"level": 6}]
+)
 def test_a_level_that_cannot_be_run_is_refused(opened, data):
     change = changes.probe(Asked(opened.session, opened.live, None, (), data))
     assert change.live is None and "3, 4, 5" in change.frame["refusal"]["text"]["en"]
 
 
 def test_what_has_no_numbers_cannot_be_probed(opened):
-    large = changes.choose_preset(Asked(opened.session, opened.live, None, controls(opened.session, preset="paper_big")))
+    large = changes.choose_preset(
+        Asked(opened.session, opened.live, None, controls(opened.session, preset="paper_big"))
+    )
     change = changes.probe(Asked(large.session, large.live, None, (), {"level": 3}))
     assert change.live is None and "shapes only" in change.frame["refusal"]["text"]["en"]
 

@@ -102,7 +102,7 @@ def test_a_line_outside_every_function_has_no_view():
 
 def test_code_with_a_fault_in_it_is_shown_with_the_line_that_was_changed():
     fault = faults.get("merge_without_transpose")
-    ((path, text),) = fault.shop.texts.items()
+    (path,) = fault.shop.texts
     _, function, line, _, wrong = fault.lines()
     shown = view(Source(path, line, function.rpartition(".")[2]), fault.shop.texts)
     assert shown is not None and shown.changed == (line,)
