@@ -840,3 +840,39 @@ def _ledger(model: Transformer, batch: Batch) -> Any:
     with torch.no_grad(), trace(model) as ledger:
         model(batch.src, batch.tgt)
     return ledger
+
+
+@pytest.mark.parametrize("norm_order", ["post", "pre"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm", ["layer", "rms", "batch", "none"])
+def test_feed_forward_formula_holds_whatever_stands_before_the_network(
+    norm_order: str, activation: str, norm: str
+) -> None:
+    model, batch = case(SMALL.replace(norm_order=norm_order, activation=activation, norm=norm))
+    result = verdicts(model, batch)["feed_forward_formula"]
+    assert result.passed and result.facts["tensors"] == 2 * (SMALL.n_encoder_layers + SMALL.n_decoder_layers)
+
+
+@pytest.mark.parametrize("norm_order", ["post", "pre"])
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("hidden = self.activation(self.w_1(x))", "hidden = self.w_1(x)", "hidden"),
+        ("hidden = self.activation(self.w_1(x))", "hidden = torch.tanh(self.w_1(x))", "hidden"),
+        ("output = self.w_2(hidden)", "output = self.activation(self.w_2(hidden))", "output"),
+    ],
+)
+def test_feed_forward_formula_convicts_another_activation(norm_order: str, right: str, wrong: str, name: str) -> None:
+    shop = altered("layers.FeedForward.forward", right, wrong)
+    config = SMALL.replace(norm_order=norm_order)
+    result = verdicts(shop.model.build(config, seed=7).eval(), make_batch(config, DATA, 7))["feed_forward_formula"]
+    assert not result.passed and result.facts["first"].endswith(f"feed_forward/{name}")
+
+
+def test_feed_forward_formula_measures_the_lost_negatives_by_hand() -> None:
+    shop = altered("layers.FeedForward.forward", "self.activation(self.w_1(x))", "self.w_1(x)")
+    config = SMALL.replace(n_encoder_layers=1, n_decoder_layers=1)
+    model, batch = shop.model.build(config, seed=7).eval(), make_batch(config, DATA, 7)
+    hidden = [each.value for each in _ledger(model, batch) if each.name == "hidden"]
+    result = verdicts(model, batch)["feed_forward_formula"]
+    assert result.measured == pytest.approx(max(float(-each.min() / each.max()) for each in hidden))

@@ -46,6 +46,7 @@ CHECKS: tuple[Check, ...] = (
     attention_numbers.score_scale,
     stream.embeddings,
     stream.residuals,
+    stream.feed_forward_formula,
     stream.norms,
     numerics.output_sums,
     numerics.finite_tensors,

@@ -57,7 +57,10 @@ def _fill_counts(subject: Subject, found: Comparison) -> bool:
     "same.",
     cannot_see="Embeddings, positions, data and training, of which torch.nn has nothing; what these tokens and weights "
     "do not bring out; padded positions.",
-    claims=("shapes", "heads", "softmax", "masks", "padding", "future", "scale", "norms", "residuals", "source"),
+    claims=(
+        "shapes", "heads", "softmax", "masks", "padding", "future", "scale", "norms", "residuals", "feed_forward",
+        "source",
+    ),
     holds="{tensors} tensors beside {counterpart}, largest difference {measured:.2g}",
     fails="{first} is the first to differ, by {apart:.3g}; {off} of {tensors} tensors beside {counterpart} do",
     stops=STOPS,

@@ -116,6 +116,30 @@ def _compared(pairs: list[tuple[Entry, Tensor]], more: set[str]) -> Finding | No
 
 @check(
     NUMERICS,
+    claim="Each feed-forward network is max(0, x W_1 + b_1) W_2 + b_2 of the vector before it, or GELU in place of the "
+    "maximum (equation 2).",
+    cannot_see="Whether the right vector went in.",
+    claims=("feed_forward",),
+    holds="{tensors} tensors recomputed, largest relative difference {measured:.2g}",
+    fails="relative difference {measured:.3g} in {first} ({tensors} tensors recomputed)",
+)
+def feed_forward_formula(subject: Subject) -> Finding | None:
+    """The row before ``hidden`` in the ledger is the norm that the network reads, and that before ``output`` is hidden."""
+    activation = F.gelu if subject.config.activation == "gelu" else torch.relu
+    pairs, before = [], None
+    for entry in subject.ledger:
+        if before is not None and entry.path.endswith(".feed_forward"):
+            network: Any = subject.model.get_submodule(entry.path)
+            linear = network.w_1 if entry.name == "hidden" else network.w_2
+            bias = None if linear.bias is None else wide(linear.bias.detach())
+            wanted = F.linear(wide(before.value), wide(linear.weight.detach()), bias)
+            pairs.append((entry, activation(wanted) if entry.name == "hidden" else wanted))
+        before = entry
+    return _compared(pairs, set())
+
+
+@check(
+    NUMERICS,
     claim="After every norm, gain and bias undone, each token has mean 0 and variance v / (v + eps), v being its "
     "variance before: 1 unless the token was nearly constant.",
     cannot_see="Whether the norm stands at the right place in the layer.",

@@ -13,8 +13,8 @@ again with something changed, 4 trains a small model of the same kind, 5 compare
 ALL_LEVELS = (STRUCTURE, NUMERICS, BEHAVIOUR, LEARNING, REFERENCE)
 
 ASPECTS = (
-    "shapes", "heads", "layers", "softmax", "masks", "padding", "future", "scale", "norms", "residuals", "positions",
-    "embeddings", "source", "gradients", "loss", "training", "decoding", "display",
+    "shapes", "heads", "layers", "softmax", "masks", "padding", "future", "scale", "norms", "residuals",
+    "feed_forward", "positions", "embeddings", "source", "gradients", "loss", "training", "decoding", "display",
 )  # fmt: skip
 """What can be wrong with a Transformer. A check names the aspects that a reader takes it to vouch for; where a fault
 breaks one of those and the check stays green, it passes wrongly."""

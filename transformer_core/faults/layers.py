@@ -86,13 +86,13 @@ FAULTS = (
         group="layers",
         title="No activation between the two layers of the feed-forward network",
         story="The ReLU is forgotten, and two linear layers in a row are one. Shapes, sums, masks and gradients are "
-        "all right, and the loss falls. Nothing inside the model contradicts it; in the ledger, hidden holds negative "
-        "numbers.",
+        "all right, and the loss falls. It takes equation 2 computed once more to see it; in the ledger, hidden holds "
+        "negative numbers.",
         section="3.3",
         place="layers.FeedForward.forward",
         right="hidden = self.activation(self.w_1(x))",
         wrong="hidden = self.w_1(x)",
-        breaks=frozenset(("layers",)),
+        breaks=frozenset(("feed_forward",)),
     ),
     Fault(
         name="cross_attention_to_itself",
