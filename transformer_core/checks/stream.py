@@ -124,7 +124,7 @@ def _compared(pairs: list[tuple[Entry, Tensor]], more: set[str]) -> Finding | No
     fails="relative difference {measured:.3g} in {first} ({tensors} tensors recomputed)",
 )
 def feed_forward_formula(subject: Subject) -> Finding | None:
-    """The row before ``hidden`` in the ledger is the norm that the network reads, and that before ``output`` is hidden."""
+    """In the ledger the norm that the network reads stands right before ``hidden``, and that before ``output``."""
     activation = F.gelu if subject.config.activation == "gelu" else torch.relu
     pairs, before = [], None
     for entry in subject.ledger:
