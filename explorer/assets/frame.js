@@ -87,15 +87,21 @@ TL.frame = (() => {
     return url.href;
   }
 
-  // The address follows a selection at once; the server's answer confirms it.
+  // An event as a view fires it. Where the last of many is meant to arrive, gradio sends the data of the first once more:
+  // it keeps the object, so one object is kept for each of these events, and holds what was said last. The address
+  // follows a selection at once; the server's answer confirms it.
   function looking(fire) {
+    const last = { select: {}, pick: {}, look: {}, apply: {}, language: {} };
     return (name, data) => {
       if (name === "select" && payload && data) {
         const { selected, sample, head, ...others } = payload.query;
         payload.query = { ...others, selected: data.key, ...(data.sample ? { sample: data.sample } : {}), ...(data.head ? { head: data.head } : {}) };
         writeAddress();
       }
-      fire(name, data);
+      const held = last[name];
+      if (!held || !data) return fire(name, data);
+      for (const old of Object.keys(held)) delete held[old];
+      fire(name, Object.assign(held, data));
     };
   }
 
@@ -356,7 +362,7 @@ TL.frame = (() => {
   function mount(element, sent, watch, fire) {
     const props = TL.unpacked(sent);
     host = element.querySelector(".tl-frame");
-    trigger = fire;
+    trigger = looking(fire);
     host.append(...TL.strip.skeleton({
       menu: () => openSide(document.body.dataset.side !== "open"),
       lang: chooseLang, theme: switchTheme, keys: showKeys, projector: () => projector(), checks: showChecks,

@@ -38,6 +38,14 @@ LINES = """(code) => [...code.querySelectorAll("[data-n]")].map((line) => [line.
 CROSS = "decoder.layers.1.cross_attention/weights"
 
 
+# Whatever the server answers comes a moment later.
+SLOW_LINE = """(() => { const own = window.fetch; window.fetch = async (...asked) => {
+  const answer = await own(...asked);
+  if (String(asked[0]?.url ?? asked[0]).includes("/run/")) await new Promise((done) => setTimeout(done, 400));
+  return answer;
+}; })()"""
+
+
 def recorded(preset: Preset, device: str = "cpu") -> Ledger:
     """The ledger of this preset as the library records it."""
     batch = preset.batch(SEED)
@@ -153,6 +161,26 @@ def test_a_selected_row_fills_the_four_panes(visitor: Visitor) -> None:
     # check
     expect(visitor.pane("check").get_by_role("listitem").filter(has_text="rows sum to 1")).to_contain_text("holds")
     assert visitor.pane("check").get_by_role("listitem").count() >= 4
+
+
+def test_the_last_of_many_selections_is_what_the_server_knows(newcomer: Callable[..., Visitor]) -> None:
+    visitor = newcomer()
+    visitor.page.add_init_script(SLOW_LINE)
+    visitor.open()
+    visitor.select("encoder.layers.0.self_attention/q")
+    keys = [row.get_attribute("data-key") for row in visitor.page.locator(".tl-x-rows tr[data-key]").all()]
+    last = keys[keys.index("encoder.layers.0.self_attention/q") + 6]
+    assert last is not None
+    for _ in range(6):
+        visitor.page.keyboard.press("ArrowDown")
+        visitor.page.keyboard.press("Enter", delay=60)  # each is told, and all but the first wait for the answer
+    expect(visitor.row(last)).to_have_attribute("aria-selected", "true")
+    visitor.shown(last)
+    assert visitor.query()["selected"] == last
+    with visitor.new_run():
+        visitor.type("seed", 11)
+    expect(visitor.row(last)).to_have_attribute("aria-selected", "true")
+    assert visitor.query()["selected"] == last
 
 
 def test_the_marked_lines_are_those_of_the_file(visitor: Visitor) -> None:
