@@ -32,7 +32,9 @@ EXAMPLE = "q - k < 3"
 LARGEST_PLACE, LARGEST_VALUE = 1 << 20, 1 << 62
 """No sequence is longer than the one, and no number in between may grow beyond the other: int64 would wrap around."""
 INSTEAD = {"=": "==", "/": "//", "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not", "^": "!=",
-           "≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "·": "*", "×": "*", "−": "-", "，": ","}  # fmt: skip
+           "≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "·": "*", "×": "*", "−": "-", "，": ",",
+           "＜": "<", "＞": ">", "＝": "==", "（": "(", "）": ")",
+           "＋": "+", "－": "-", "＊": "*", "／": "//", "％": "%"}  # fmt: skip
 """Signs of other languages -> ours."""
 
 _TOKEN = re.compile(r" +|[A-Za-z_][A-Za-z_0-9]*|[0-9]+(?![\w.])|//|<=|>=|==|!=|<(?!>)|>|[-+*%(),]", re.ASCII)
