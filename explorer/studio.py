@@ -118,7 +118,7 @@ def measure(asked: Asked) -> Change:
     if what == "scale":
         with changes.turn():
             return Change(detail=_head(asked) | {"scale": [row.to_row() for row in scale_table()]})
-    if what not in OUTPUTS:
+    if not isinstance(what, str) or what not in OUTPUTS:
         raise Refusal("no_measure", given=show(what))
     session, live = _held(asked)
     return Change(live=live, detail=_head(asked) | {"probe": probe(session, live, what, _given(asked, "chosen"))})
@@ -207,7 +207,8 @@ def read_csv(text: Any, rows: int, columns: int) -> painted.Matrix:
         raise Refusal("csv_large", length=len(text), high=MAX_CSV)
     signs = "\t" if "\t" in text else ";" if ";" in text and "," not in text else ","
     try:
-        lines = [line for line in csv.reader(io.StringIO(text.lstrip("\ufeff")), delimiter=signs) if any(line)]
+        read = csv.reader(io.StringIO(text.lstrip("\ufeff"), newline=None), delimiter=signs)  # lines end as they like
+        lines = [line for line in read if any(line)]
     except csv.Error as error:
         raise Refusal("csv_broken") from error
     if len(lines) == rows + 1 and len(lines[-1]) == columns + 1:
@@ -282,7 +283,7 @@ def _cleaned(given: Mapping[str, Any], known: tuple[str, ...], limits: Limits) -
 def _uploaded(file: Any, live: Live) -> dict[str, str]:
     name = file.get("attention") if isinstance(file, Mapping) else None
     sizes = attention_sizes(live.batch)
-    if name not in sizes:
+    if not isinstance(name, str) or name not in sizes:
         raise Refusal("no_attention", given=show(name))
     return {f"{name}_custom": painted.word(read_csv(file.get("text"), *sizes[name]))}
 

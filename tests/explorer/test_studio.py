@@ -381,6 +381,7 @@ def test_the_scale_laboratory_answers_with_numbers() -> None:
     [
         "1,0\n1,1\n",
         "true,false\r\nTRUE,True",
+        "1,0\r1,1\r",
         "\ufeff1;0\n1;1",
         "1\t0\n1\t1",
         ",a,b\nx,1,0\ny,1,1",
@@ -423,13 +424,14 @@ def test_an_uploaded_mask_becomes_the_painted_layer() -> None:
 NONSENSE = [None, 5, "x", [], {}, {"number": "many"}, {"changes": 5, "chosen": [], "file": 7}, {"trap": ["a"]},
             {"what": {"a": 1}}, {"chosen": {"sample": -1}}, {"chosen": {"mask_at": "all"}}, {"chosen": {"head": 1e99}},
             {"changes": {"d_model": 7}}, {"changes": {"encoder_self": [["padding"]]}},
-            {"file": {"attention": None}}]  # fmt: skip
+            {"file": {"attention": None}}, {"file": {"attention": ["encoder_self"], "text": "1"}}]  # fmt: skip
 
 
 @pytest.mark.parametrize("data", NONSENSE)
 @pytest.mark.parametrize("handler", [studio.look, studio.edit, studio.trap, studio.measure])
-def test_no_event_breaks_the_page(handler: Any, data: Any) -> None:
+def test_no_event_breaks_the_page(handler: Any, data: Any, caplog: pytest.LogCaptureFixture) -> None:
     change = handler(Asked(session=Session.of_preset(), data=data, limits=LIMITS))
+    assert caplog.text == ""  # what a stranger sends is refused, and is no surprise
     assert isinstance(change.detail["number"], int)
     assert ("refused" in change.detail) != ("shown" in change.detail)
     if "refused" in change.detail:
