@@ -4,10 +4,10 @@ const SAFE = (name) => `${name}-${view.chosen.sample + 1}-${view.chosen.mask_hea
 const quoted = (text) => (/[",\n;]/.test(text) ? `"${String(text).replaceAll('"', '""')}"` : text);
 const rowsOf = (grid, what) => Array.from({ length: grid.rows }, (_, i) => Array.from({ length: grid.columns }, (_, j) => what(i, j)));
 
-// 1 = may attend, tokens around: what the upload reads.
+// 1 = may attend, tokens around: what the upload reads. The first sign tells a spreadsheet how words are written.
 function maskCsv(grid) {
   const lines = rowsOf(grid, (i, j) => (shutAt(grid, i, j) ? 0 : 1)).map((row, i) => [quoted(grid.queries[i]), ...row].join(","));
-  return [["", ...grid.keys.map(quoted)].join(","), ...lines].join("\n") + "\n";
+  return "\ufeff" + [["", ...grid.keys.map(quoted)].join(","), ...lines].join("\n") + "\n";
 }
 
 function maskJson(grid) {

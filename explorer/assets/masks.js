@@ -79,14 +79,15 @@ function hear() {
 // at here, which is no news.
 function follow(opened) {
   const query = window.TL.frame.query(), of = JSON.stringify(Object.entries(query).filter(([name]) => !name.startsWith("mask_") && name !== "sample" && name !== "head"));
-  const same = of === view.of && Number(query.sample || 0) === view.chosen.sample && Number(query.head || 0) === view.chosen.head;
+  const looking = Boolean(view.asking || view.looking || view.flight); // this address does not know of it yet
+  const same = of === view.of && (looking || (Number(query.sample || 0) === view.chosen.sample && Number(query.head || 0) === view.chosen.head));
   if (!shownNow()) return;
   view.of = of;
   if (opened !== true && (same || changing() || performance.now() < view.deaf)) return;
   if (!view.shown) {
     for (const name of ["mask_at", "mask_show", "mask_heads"]) if (query[name]) view.chosen[name] = query[name];
     for (const name of ["mask_layer", "mask_row", "sample", "head"]) if (/^[0-9]{1,4}$/.test(query[name] || "")) view.chosen[name] = Number(query[name]);
-  } else for (const name of ["sample", "head"]) view.chosen[name] = Number(query[name] || 0);
+  } else if (!looking) for (const name of ["sample", "head"]) view.chosen[name] = Number(query[name] || 0);
   look({}, 60);
 }
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from playwright.sync_api import Locator, expect
 
 from tests.browser.test_access import PHONE, overflow, violations
+from tests.browser.test_explore import SLOW_LINE
 from transformer_core import load_preset
 from transformer_core.masks import by_rule, for_attention
 
@@ -222,6 +223,24 @@ def test_cells_are_painted_by_pointer_and_keys_and_travel_in_the_link(newcomer: 
     assert {(i, j) for i in range(5) for j in range(4) if hatched[i][j]} == wanted
 
 
+def test_what_is_looked_at_stays_while_other_answers_arrive(newcomer: Callable[..., Visitor]) -> None:
+    visitor = newcomer()
+    visitor.page.add_init_script(SLOW_LINE)
+    studio = Studio(visitor).open()
+    page = studio.page
+    page.locator(".tl-lang [data-lang=zh]").click()
+    studio.side("layer-1").click()
+    studio.side("head-2").click()
+    studio.side("sample-1").click()
+    expect(studio.view).to_have_attribute("data-ready", re.compile("-zh-"))
+    expect(page).to_have_url(re.compile("lang=zh"))
+    page.wait_for_function("new URLSearchParams(location.search).get('mask_layer') === '1'")
+    studio.settled()
+    assert {"head": "2", "sample": "1"}.items() <= visitor.query().items()
+    for chosen in ("layer-1", "head-2", "sample-1"):
+        expect(studio.side(chosen)).to_have_attribute("aria-checked", "true")
+
+
 def test_a_trap_is_set_and_the_probe_convicts(newcomer: Callable[..., Visitor]) -> None:
     studio = Studio(newcomer()).open()
     page = studio.page
@@ -251,6 +270,7 @@ def test_files_out_and_in(newcomer: Callable[..., Visitor], tmp_path: Path) -> N
             studio.side(f"save-{what}").click()
         saved[what] = tmp_path / what
         download.value.save_as(saved[what])
+    assert saved["csv"].read_bytes().startswith(b"\xef\xbb\xbf,")
     lines = saved["csv"].read_text().splitlines()
     shut = core_letters("empty_row", "encoder_self", 1, encoder_self=("padding", "window:2"))
     assert [line.split(",")[1:] for line in lines[1:]] == [["0" if text else "1" for text in row] for row in shut]
