@@ -204,4 +204,4 @@ function paintPicture(grid, parts) {
   counts.replaceChildren(...marks);
 }
 
-const nowFrame = (grid, at, size) => svg("rect", { x: short(at.x - 2), y: short(at.y + view.chosen.mask_row * size - 0.5), width: short(at.w + 4), height: short(size + 1), class: "tl-m-line", visibility: grid.name === view.chosen.mask_at ? "visible" : "hidden" });
+const nowFrame = (grid, at, size) => svg("rect", { x: short(at.x - 2), y: short(at.y + (view.chosen.mask_row || 0) * size - 0.5), width: short(at.w + 4), height: short(size + 1), class: "tl-m-line", visibility: grid.name === view.chosen.mask_at ? "visible" : "hidden" });

@@ -321,6 +321,10 @@ def test_a_large_grid_shows_a_click_at_once(newcomer: Callable[..., Visitor]) ->
     grid.locator("svg").focus()
     studio.page.keyboard.press("ArrowRight")
     expect(studio.page.locator(".tl-m-read")).to_contain_text("the row sees 6")
+    # A reset forgets which row was looked at while the large grid is still on screen; the console hears of nothing.
+    studio.page.locator(".tl-reset").click()
+    expect(studio.grid("encoder_self").locator("tbody tr")).to_have_count(7)
+    studio.settled()
 
 
 def test_one_attention_at_a_time_on_a_phone(newcomer: Callable[..., Visitor]) -> None:
