@@ -24,7 +24,8 @@ STEPS = 30
 STOP_WITHIN = 1000  # ms
 PATIENCE = 15_000
 STOP = """() => new Promise((done) => {
-  const button = document.querySelector("[data-do=stop]"), state = document.querySelector(".tl-tr-state");
+  const button = document.querySelector(".tl-tr-transport [data-do=stop]");
+  const state = document.querySelector(".tl-tr-state");
   const start = performance.now();
   const look = () => { if (state.textContent.startsWith("Stopped at step")) done(performance.now() - start); };
   new MutationObserver(look).observe(state, { childList: true, subtree: true, characterData: true });
