@@ -19,7 +19,8 @@ from explorer.plans import plain
 from explorer.words import LANGUAGES
 from transformer_core.checks import CHECKS
 from transformer_core.faults import FAULTS
-from transformer_core.faults.matrix import Cell, changed_tensors
+from transformer_core.faults.changed import changed_tensors
+from transformer_core.faults.matrix import Cell
 
 AROUND = 2  # lines shown before and after those that differ
 Line = tuple[int, list[tuple[str, str, bool]], bool]

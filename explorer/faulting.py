@@ -23,7 +23,8 @@ from transformer_core.checks import CHECKS
 from transformer_core.checks.table import ALL_LEVELS
 from transformer_core.cost import estimate
 from transformer_core.faults import FAULTS
-from transformer_core.faults.matrix import Cell, Row, Summary, run_row, smallest_cover
+from transformer_core.faults.matrix import Cell, Row, run_row
+from transformer_core.faults.summary import Summary, smallest_cover
 from transformer_core.presets import Preset
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from transformer_core import load_preset, trace
 from transformer_core.checks.table import ASPECTS
 from transformer_core.config import MaskConfig, TrainConfig
 from transformer_core.faults import FAULTS, GROUPS, Fault, get
-from transformer_core.faults.matrix import changed_tensors
+from transformer_core.faults.changed import changed_tensors
 from transformer_core.workshop import OWN, Workshop, source
 
 PRESET = load_preset("first_look")

@@ -13,17 +13,9 @@ from transformer_core import load_preset
 from transformer_core.checks import CHECKS, NUMERICS, STRUCTURE, Check, Finding
 from transformer_core.checks.subject import Subject
 from transformer_core.faults import FAULTS, Fault, matrix
-from transformer_core.faults.matrix import (
-    VERDICTS,
-    Cell,
-    Row,
-    Summary,
-    changed_tensors,
-    run_matrix,
-    run_row,
-    smallest_cover,
-    verdict,
-)
+from transformer_core.faults.changed import changed_tensors
+from transformer_core.faults.matrix import VERDICTS, Cell, Row, run_matrix, run_row, verdict
+from transformer_core.faults.summary import Summary, smallest_cover
 
 PRESET = load_preset("first_look")
 FAULT = FAULTS["no_scaling"]  # breaks the scale

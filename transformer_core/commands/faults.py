@@ -25,7 +25,9 @@ from transformer_core.commands.common import (
     too_large,
 )
 from transformer_core.faults import FAULTS, Fault, get
-from transformer_core.faults.matrix import Row, Summary, changed_tensors, run_matrix
+from transformer_core.faults.changed import changed_tensors
+from transformer_core.faults.matrix import Row, run_matrix
+from transformer_core.faults.summary import Summary
 from transformer_core.presets import Preset
 
 HELP = "break the model in every known way, one at a time, and show which checks see it"

@@ -5,14 +5,11 @@ wrongly when it stays green although the fault breaks something that it claims; 
 is the right model, on which nothing may fail.
 """
 
-import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import combinations
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -20,7 +17,6 @@ from transformer_core.checks import CHECKS, STRUCTURE, Check, CheckResult
 from transformer_core.checks.subject import Subject
 from transformer_core.checks.table import ALL_LEVELS
 from transformer_core.faults import FAULTS, Fault, get
-from transformer_core.ledger import Ledger, trace
 from transformer_core.presets import Preset
 from transformer_core.workshop import OWN, Workshop
 
@@ -188,151 +184,3 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What the rows come to, counted both ways."""
-
-    rows: tuple[Row, ...]
-
-    @cached_property
-    def broken(self) -> list[Row]:
-        """The rows of the faults."""
-        return [row for row in self.rows if row.fault is not None]
-
-    @property
-    def checks(self) -> list[str]:
-        return [cell.check for cell in self.rows[0].cells] if self.rows else []
-
-    @property
-    def false_alarms(self) -> list[str]:
-        """The checks that fail on the right model; there should be none."""
-        return [name for row in self.rows if row.fault is None for name in row.caught_by]
-
-    @cached_property
-    def without_effect(self) -> list[str]:
-        """The faults with which every check measures what it measures on the right model: their line is not reached.
-
-        A fault of the decoder is none in an encoder alone. Some levels alone cannot tell: then none is named.
-        """
-        if not {check.name for check in CHECKS} <= set(self.checks):
-            return []
-        right = next((_measured(row) for row in self.rows if row.fault is None), None)
-        return [str(row.name) for row in self.broken if not row.failure and _measured(row) == right]
-
-    @cached_property
-    def uncaught(self) -> list[str]:
-        """The faults that have an effect and that no check sees; there should be none.
-
-        What cannot even be built is seen by anyone.
-        """
-        unseen = [str(row.name) for row in self.broken if not row.caught_by and not row.failure]
-        return [name for name in unseen if name not in self.without_effect]
-
-    def by_check(self, verdict: str) -> dict[str, list[str]]:
-        """For each check the faults on which it has this verdict."""
-        return {
-            check: [str(row.name) for row in self.broken if check in row.with_verdict(verdict)] for check in self.checks
-        }
-
-    @cached_property
-    def idle(self) -> list[str]:
-        """The checks that catch no fault."""
-        return [check for check, caught in self.by_check("caught").items() if not caught]
-
-    @cached_property
-    def smallest_set(self) -> list[str]:
-        """As few checks as possible that together catch every fault that any of them catches."""
-        return smallest_cover({check: set(caught) for check, caught in self.by_check("caught").items()})
-
-    def to_row(self) -> dict[str, Any]:
-        """The summary as plain data that JSON can hold."""
-        return {
-            "faults": {str(row.name): row.caught_by for row in self.broken},
-            "checks": {
-                check: {"caught": caught, "passes_wrongly": wrongly}
-                for (check, caught), wrongly in zip(
-                    self.by_check("caught").items(), self.by_check("passes_wrongly").values(), strict=True
-                )
-            },
-            "false_alarms": self.false_alarms,
-            "uncaught": self.uncaught,
-            "without_effect": self.without_effect,
-            "idle": self.idle,
-            "smallest_set": self.smallest_set,
-        }
-
-
-def _measured(row: Row) -> list[str]:
-    """What each check measured and whether it failed, in a form in which NaN equals NaN."""
-    return [
-        f"{cell.verdict == 'caught'} {cell.result and (cell.result.measured, cell.result.facts)}" for cell in row.cells
-    ]
-
-
-def smallest_cover(sets: dict[str, set[str]]) -> list[str]:
-    """The names of as few sets as possible whose union is that of all; of several such choices, the first.
-
-    Always taking the set with most new members gives a choice that covers; smaller ones are then tried one by one.
-
-    >>> smallest_cover({"a": {"1", "2", "3"}, "b": {"1", "2", "4"}, "c": {"3", "5"}, "d": {"4"}})
-    ['b', 'c']
-    """
-    # A set within another adds nothing; of two equal ones the first stays.
-    names = [
-        name
-        for i, name in enumerate(sets)
-        if not any(sets[name] < other or (sets[name] == other and j < i) for j, other in enumerate(sets.values()))
-    ]
-    wanted = set().union(*sets.values())
-    chosen: list[str] = []
-    while missing := wanted.difference(*(sets[name] for name in chosen)):
-        chosen.append(max(names, key=lambda name: len(sets[name] & missing)))
-    for size in range(len(chosen)):
-        for some in combinations(names, size):
-            if set().union(*(sets[name] for name in some)) == wanted:
-                return list(some)
-    return [name for name in names if name in chosen]
-
-
-class Changed(NamedTuple):
-    """A row of the ledger that reads otherwise. A shape is empty where the row is missing."""
-
-    key: str
-    shape_right: tuple[int, ...]
-    shape_wrong: tuple[int, ...]
-    max_abs: float
-    """NaN where one of the numbers is, infinity where the shapes differ; of masks 1, a cell that is turned over."""
-
-
-def changed_tensors(fault: Fault, preset: Preset, seed: int = 7) -> list[Changed]:
-    """The tensors of one forward that the fault changes, in the order in which they are computed.
-
-    Faults of training, decoding and gradients change none. A forward that stops gives the rows up to there, and those
-    behind it as missing.
-    """
-    values, others = (
-        {entry.key: entry.value for entry in reversed(_traced(shop, preset, seed).entries)}  # of two, the first
-        for shop in (OWN, fault.shop)
-    )
-    found = []
-    for key in dict.fromkeys((*reversed(values), *reversed(others))):
-        one, other = values.get(key), others.get(key)
-        if one is None or other is None or one.shape != other.shape:
-            shape, changed = (() if each is None else tuple(each.shape) for each in (one, other))
-            found.append(Changed(key, shape, changed, math.inf))
-        elif not torch.equal(one, other):
-            difference = (one.double() - other.double()).abs().max().item()
-            found.append(Changed(key, tuple(one.shape), tuple(other.shape), difference))
-    return found
-
-
-def _traced(shop: Workshop, preset: Preset, seed: int) -> Ledger:
-    model, batch = shop.model.build(preset.model, preset.masks, seed=seed).eval(), preset.batch(seed)
-    with torch.no_grad(), one_thread(), trace(model) as ledger:
-        try:
-            model(batch.src, batch.tgt)
-        except (RuntimeError, ValueError, IndexError):
-            pass
-    return ledger
