@@ -16,7 +16,7 @@ app: $(VENV)/app.stamp ## set up, then serve the page on this machine
 	$(PY) app.py $(ARGS)
 
 test: check ## set up, a browser included, then ruff, mypy and all tests
-	browser=$$($(PY) -m tools.browser) && CHROMIUM="$$browser" $(PY) -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+	browser=$$($(PY) -m tools.browser) && CHROMIUM="$$browser" $(PY) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/dev.stamp ## ruff and mypy
 	$(PY) -m ruff check .
