@@ -277,7 +277,8 @@ def test_closing_the_tab_ends_its_run(newcomer: Callable[..., Visitor]) -> None:
     visitor.train("copy", 5000)
     visitor.press("play")
     visitor.beyond(3)
-    assert share(visitor.server) > 0.2, "the run does not show in the processor time, so its end would not either"
+    seen = any(share(visitor.server) > 0.2 for _ in range(9))  # other tests want the processor too
+    assert seen, "the run does not show in the processor time, so its end would not either"
     visitor.page.close()
     closed, shares = time.monotonic(), []
     while time.monotonic() - closed < 5 and (not shares or shares[-1] >= 0.1):
