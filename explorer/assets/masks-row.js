@@ -69,8 +69,9 @@ function drawCode() {
   const say = el("p", { class: "tl-m-legend" }, t("cell_is", { query: grid.queries[row], key: grid.keys[column] }), " ", [["attend", shut ? "False" : "True"], ["ignore", shut ? "True" : "False"], ["keep", shut ? "0" : "1"], ["additive", shut ? "−inf" : "0"]].map(([name, value], n) => [n ? " · " : "", el(name === kind ? "mark" : "span", { class: name === kind ? "tl-m-mark" : null }, `${t(`means_${name}`)}${t("colon")}`, el("code", {}, value))]), ". ", t("ours_is"));
   const choices = el("div", { class: "tl-m-tabs", role: "radiogroup", "aria-label": t("conventions") }, view.shown.snippets.map((each) => el("button", { type: "button", role: "radio", "aria-checked": String(each === snippet), tabindex: each === snippet ? 0 : -1, data: { keep: each.api }, title: API[each.api], onclick: () => { view.api = each.api; drawCode(); } }, SHORT[each.api] || each.api)));
   window.TL.roving(choices, () => [...choices.children], { vertical: false });
-  const copied = el("span", { class: "tl-m-quiet", role: "status" });
-  const copy = el("button", { type: "button", class: "tl-m-link", data: { keep: "copy" }, onclick: async () => { copied.textContent = t((await window.TL.copy(snippet.code)) ? "copied" : "not_copied"); } }, t("copy"));
+  const copied = el("span", { class: "tl-m-quiet", role: "status" }, view.copied?.code === snippet.code ? t(view.copied.done ? "copied" : "not_copied") : "");
+  // Told by a redraw: while the clipboard answers, new numbers from the server may have replaced this very line.
+  const copy = el("button", { type: "button", class: "tl-m-link", data: { keep: "copy" }, onclick: async () => { view.copied = { code: snippet.code, done: await window.TL.copy(snippet.code) }; drawCode(); } }, t("copy"));
   const meaning = el("p", { class: "tl-m-means" }, el("b", { class: kind === "ignore" ? "tl-m-warn" : "tl-m-ok" }, kind === "ignore" ? "! " : "✓ ", t(`means_${kind}_long`)), " ", t(`note_${snippet.api}`), snippet.runs ? null : ` ${t("not_in_this_torch")}`, el("span", { class: "tl-m-copy" }, copied, " ", copy));
   write(codeBox, titled(t("conventions"), attentionName(grid.name)), choices, say, meaning, el("pre", { tabindex: 0, class: "tl-m-scroll", "aria-label": t("code_of", { api: API[snippet.api] || snippet.api }), data: { keep: "code", api: snippet.api } }, coloured(snippet.code)));
 }
