@@ -103,6 +103,25 @@ MESSAGES: Mapping[str, str] = {
     "file_large": "{given} is larger than {limit} bytes, so it is no preset.",
     "toml_broken": "{given} is not valid TOML: {reason}.",
     "toml_section": "{given} must be a section with keys below it; write [{section}].",
+    # records of runs
+    "json_broken": "{given} is not valid JSON: {reason}.",
+    "json_twice": "{given} stands twice in one object of the {field}; keep one of them.",
+    "record_none": "this is no record of a run: it begins with {given}, and a record is JSON whose format is {wanted}.",
+    "record_version": "the record is of version {given}, and this program reads version {known}; another version of "
+    "the program wrote it.",
+    "record_missing": "the record lacks {keys}, so the run cannot be repeated.",
+    "record_task": "the record is of the task {given}, and here {wanted} is wanted.",
+    "record_curve": "{field} holds {given} numbers, but {steps} steps were taken; give one a step or none at all.",
+    "record_steps": "{given} steps were taken, but the training has {total}.",
+    "record_pair": "{field} is {given}; a step and the rate from there on are wanted, as in [200, 0.001].",
+    "record_hash": "{field} is {given}; 64 digits of 0 to 9 and a to f are wanted.",
+    "record_deep": "{field} is nested more than {high} deep.",
+    "record_large": "the record is larger than can be read: at most {high} bytes, and far fewer brackets.",
+    "record_corpus": "the run learned from the corpus {name} (sha256 {wanted}), and {given} was given; the same file, "
+    "read with the same options, is needed to repeat it.",
+    "weights_broken": "these are no weights in the safetensors format: {reason}.",
+    "weights_record": "there is no record of a run beside these weights, so it cannot be said which model they are of.",
+    "weights_other": "{given} is in these weights {shape}, and the model of the record has it {wanted}.",
 }
 """One row a refusal: code -> English sentence. A list among the values is joined as ``LAST`` says, else with "and"."""
 
