@@ -1,7 +1,7 @@
-"""Toy tasks: small enough to learn in a minute, each with its chance level and a recipe that learns it.
+"""Tasks: small enough to learn in a minute, each with its chance level and a recipe that learns it.
 
 >>> sorted(TASKS)
-['copy', 'first_last', 'reverse']
+['addition', 'copy', 'first_last', 'reverse', 'sort']
 >>> get("first_last").chance_accuracy
 0.5
 """
@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from transformer_core.errors import nearest
-from transformer_core.tasks.base import Task
+from transformer_core.tasks.addition import ADDITION
+from transformer_core.tasks.base import HeldOut, Task
 from transformer_core.tasks.copying import COPY
 from transformer_core.tasks.first_last import FIRST_LAST
 from transformer_core.tasks.reverse import REVERSE
+from transformer_core.tasks.sort import SORT
 
-__all__ = ["TASKS", "Task", "get"]
+__all__ = ["TASKS", "HeldOut", "Task", "get"]
 
-TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in (FIRST_LAST, COPY, REVERSE)})
+TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in (FIRST_LAST, COPY, REVERSE, SORT, ADDITION)})
 """Every task under its name, the easiest first."""
 
 

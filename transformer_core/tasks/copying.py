@@ -1,6 +1,8 @@
 """Copy: write down the letters that were read, in their order, and stop at the right place."""
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from transformer_core.batches import Batch
 from transformer_core.config import MaskConfig
@@ -8,9 +10,14 @@ from transformer_core.tasks import letters
 from transformer_core.tasks.base import Task
 
 
+def unchanged(word: Int[Tensor, "B n"], lengths: Int[Tensor, "B 1"]) -> Int[Tensor, "B n"]:
+    """answer[t] = word[t]."""
+    return word
+
+
 def draw(n: int, generator: torch.Generator) -> Batch:
     """a b c → a b c."""
-    return letters.draw(n, generator, lambda word, lengths: word)
+    return letters.draw(n, generator, unchanged)
 
 
 COPY = Task(
@@ -25,10 +32,16 @@ COPY = Task(
     "7, 600 steps). It has learned to read the answer off its own input. The loss alone cannot show that.",
     lesson_zh="从 decoder_self 中去掉 causal 再训练：损失同样降到 0.55，而且更快。给出正确的开头时，下一个词元全对；"
     "让模型自己写，却没有一个答案是对的（种子 7，600 步）。它学会的是从自己的输入里抄答案，单看损失看不出来。",
+    not_proved="That it knows what a letter or a place is: training shows ten letters, and words of three to seven. "
+    "The held-out sets fresh and longer ask for others.",
+    not_proved_zh="它并没有因此懂得什么是字母、什么是位置：训练只出现十个字母和三到七个字母的词。留出集 fresh 与 "
+    "longer 问的是别的。",
     symbols=letters.SYMBOLS,
-    odds=letters.odds(),
+    count=letters.odds,
     model=letters.MODEL,
     masks=MaskConfig(),
     training=letters.recipe("copy"),
     draw=draw,
+    needs_parts=frozenset(("order", "cross_attention")),
+    sets=letters.held_out(unchanged),
 )

@@ -1,6 +1,7 @@
 """Letters in, letters out: the frame of the tasks in which a decoder rewrites what the encoder has read."""
 
 from collections.abc import Callable
+from functools import cache, partial
 
 import torch
 from jaxtyping import Int
@@ -8,15 +9,22 @@ from torch import Tensor
 
 from transformer_core.batches import Batch
 from transformer_core.config import BEGIN, END, FIRST_FREE, PAD, ModelConfig, TrainConfig
-from transformer_core.tasks.base import SPECIAL, shift
+from transformer_core.tasks.base import SPECIAL, HeldOut, Odds, shift
 
-ALPHABET = "abcdefghij"
+ALPHABET, FRESH = "abcdefghij", "klm"
+"""The letters of the training, and those of which no training question holds a single one."""
 SHORTEST, LONGEST = 3, 7
-SYMBOLS = (*SPECIAL, *ALPHABET)
+LONGER, LONGEST_OF_ALL = 8, 10
+"""The lengths of words in training, and those beyond them."""
+SYMBOLS = (*SPECIAL, *ALPHABET, *FRESH)
+DRAWN = range(FIRST_FREE, FIRST_FREE + len(ALPHABET))
+"""The ids of ``ALPHABET``."""
+NEVER_DRAWN = range(DRAWN.stop, len(SYMBOLS))
+"""The ids of ``FRESH``."""
 
 MODEL = ModelConfig(
     d_model=64, n_heads=4, n_encoder_layers=2, n_decoder_layers=2, d_ff=128,
-    src_vocab_size=len(SYMBOLS), tgt_vocab_size=len(SYMBOLS), max_seq_len=LONGEST + 1,
+    src_vocab_size=len(SYMBOLS), tgt_vocab_size=len(SYMBOLS), max_seq_len=LONGEST_OF_ALL + 1,
 )  # fmt: skip
 
 
@@ -36,24 +44,46 @@ Rewrite = Callable[[Int[Tensor, "B n"], Int[Tensor, "B 1"]], Int[Tensor, "B n"]]
 """(letters, how many of each row count) -> the answer's letters, as many in each row."""
 
 
-def draw(n: int, generator: torch.Generator, rewrite: Rewrite) -> Batch:
-    """``n`` words of 3 to 7 letters, every length and every letter equally likely; the answer ends with the end id.
+def draw(
+    n: int, generator: torch.Generator, rewrite: Rewrite, shortest: int = SHORTEST, longest: int = LONGEST,
+    letters: range = DRAWN,
+) -> Batch:  # fmt: skip
+    """``n`` words and their answers, every length and every letter equally likely; an answer ends with the end id.
 
     Words shorter than the longest are padded, so that the masks have something to hide.
     """
-    lengths = torch.randint(SHORTEST, LONGEST + 1, (n, 1), generator=generator)
-    letters = torch.randint(FIRST_FREE, FIRST_FREE + len(ALPHABET), (n, LONGEST), generator=generator)
-    inside = torch.arange(LONGEST) < lengths
-    target = torch.full((n, LONGEST + 2), PAD)
+    lengths = torch.randint(shortest, longest + 1, (n, 1), generator=generator)
+    words = torch.randint(letters.start, letters.stop, (n, longest), generator=generator)
+    inside = torch.arange(longest) < lengths
+    target = torch.full((n, longest + 2), PAD)
     target[:, 0] = BEGIN
-    target[:, 1:-1] = rewrite(letters, lengths).where(inside, PAD)
+    target[:, 1:-1] = rewrite(words, lengths).where(inside, PAD)
     target.scatter_(1, lengths + 1, END)
     decoder_input, labels = shift(target)
-    return Batch(letters.where(inside, PAD), decoder_input, labels)
+    return Batch(words.where(inside, PAD), decoder_input, labels)
 
 
-def odds() -> tuple[tuple[float, ...], ...]:
-    """odds[t][v]: the share of all labels that are id v at place t, for letters drawn at random.
+def held_out(rewrite: Rewrite) -> tuple[HeldOut, HeldOut]:
+    """Words longer than any in training, and words of letters that training never draws."""
+    return (
+        HeldOut(
+            "longer",
+            f"Words of {LONGER} to {LONGEST_OF_ALL} letters; in training they have at most {LONGEST}",
+            f"{LONGER} 到 {LONGEST_OF_ALL} 个字母的词；训练中最多 {LONGEST} 个",
+            partial(draw, rewrite=rewrite, shortest=LONGER, longest=LONGEST_OF_ALL),
+        ),
+        HeldOut(
+            "fresh",
+            f"Words of the letters {', '.join(FRESH)}, which training never shows",
+            f"由字母 {'、'.join(FRESH)} 组成的词，训练中从未出现",
+            partial(draw, rewrite=rewrite, letters=NEVER_DRAWN),
+        ),
+    )
+
+
+@cache
+def odds() -> Odds:
+    """The odds of the labels for letters drawn at random. The letters before tell nothing: a context is a place.
 
     Places 0 to 2 always hold a letter, place 7 only the end.
 
@@ -69,5 +99,5 @@ def odds() -> tuple[tuple[float, ...], ...]:
     for place in range(LONGEST + 1):
         ends = sum(length == place for length in lengths) / labels
         letter = sum(length > place for length in lengths) / labels / len(ALPHABET)
-        places.append(tuple(ends if v == END else letter if v >= FIRST_FREE else 0.0 for v in range(len(SYMBOLS))))
+        places.append(tuple(ends if v == END else letter if v in DRAWN else 0.0 for v in range(len(SYMBOLS))))
     return tuple(places)

@@ -1,0 +1,94 @@
+"""Addition: the sum of two numbers of up to three digits, written from the ones upwards as it is done on paper."""
+
+from functools import cache, partial
+
+import torch
+from torch.nn.functional import conv1d
+from torch.nn.utils.rnn import pad_sequence
+
+from transformer_core.batches import Batch
+from transformer_core.config import BEGIN, END, FIRST_FREE, MaskConfig, ModelConfig, TrainConfig
+from transformer_core.tasks.base import SPECIAL, HeldOut, Odds, Task, odds_of, shift
+
+SIGNS = "0123456789+"
+SYMBOLS = (*SPECIAL, *SIGNS)
+IDS = {sign: token for token, sign in enumerate(SIGNS, start=FIRST_FREE)}
+
+SMALL = torch.arange(1000)
+FRESH = SMALL[SMALL % 13 == 0]
+"""The multiples of 13: no training question holds one of them."""
+DRAWN = SMALL[SMALL % 13 != 0]
+"""The numbers of the training, each as likely as any other."""
+LARGE = torch.arange(1000, 10_000)
+"""Numbers with a digit more than any in training."""
+
+
+def ids(text: str) -> list[int]:
+    """The id of each sign.
+
+    >>> ids("27+5")
+    [6, 11, 14, 9]
+    """
+    return [IDS[sign] for sign in text]
+
+
+def answer(total: int) -> list[int]:
+    """The digits of a sum from the ones upwards, and the end.
+
+    The ones come first because the carry goes that way: each digit depends on none that is still to be written.
+
+    >>> answer(32) == [*ids("23"), END]
+    True
+    """
+    return [*ids(str(total)[::-1]), END]
+
+
+def draw(n: int, generator: torch.Generator, numbers: torch.Tensor = DRAWN) -> Batch:
+    """2 7 + 5 → 2 3, for 32: two numbers out of ``numbers``."""
+    pairs = numbers[torch.randint(len(numbers), (n, 2), generator=generator)].tolist()
+    src = pad_sequence([torch.tensor(ids(f"{a}+{b}")) for a, b in pairs], batch_first=True)
+    target = pad_sequence([torch.tensor([BEGIN, *answer(a + b)]) for a, b in pairs], batch_first=True)
+    return Batch(src, *shift(target))
+
+
+@cache
+def odds() -> Odds:
+    """The odds of the labels. The digits before tell something: behind a 9 in the hundreds there is rarely a carry."""
+    drawn = torch.zeros(len(SMALL), dtype=torch.float64)
+    drawn[DRAWN] = 1
+    # How many pairs have the sum s: Σ_a drawn[a] · drawn[s - a].
+    pairs = conv1d(drawn[None, None], drawn.flip(0)[None, None], padding=len(SMALL) - 1)[0, 0]
+    sums = ((answer(total), round(times)) for total, times in enumerate(pairs.tolist()))
+    return odds_of(sums, len(SYMBOLS))
+
+
+ADDITION = Task(
+    name="addition",
+    title="Addition: 2 7 + 5 → 2 3 (32)",
+    title_zh="加法：2 7 + 5 → 2 3（32）",
+    needs="",
+    needs_zh="",
+    lesson="",
+    lesson_zh="",
+    not_proved="",
+    not_proved_zh="",
+    symbols=SYMBOLS,
+    count=odds,
+    model=ModelConfig(
+        d_model=64, n_heads=4, n_encoder_layers=2, n_decoder_layers=2, d_ff=128,
+        src_vocab_size=len(SYMBOLS), tgt_vocab_size=len(SYMBOLS), max_seq_len=9,
+    ),
+    masks=MaskConfig(),
+    training=TrainConfig(
+        task="addition", steps=1500, batch_size=128, lr=0.2, schedule="warmup", warmup=60, optimizer="adamw",
+        weight_decay=0.01, label_smoothing=0.1, clip_norm=1.0,
+    ),
+    draw=draw,
+    needs_parts=frozenset(("cross_position", "order", "cross_attention")),
+    sets=(
+        HeldOut("longer", "Numbers of four digits; in training they have at most three", "四位数；训练中最多三位",
+                partial(draw, numbers=LARGE)),
+        HeldOut("fresh", "Multiples of 13, which training never shows", "13 的倍数，训练中从未出现",
+                partial(draw, numbers=FRESH)),
+    ),
+)  # fmt: skip

@@ -1,0 +1,78 @@
+"""Sort: write down the letters that were read, in the order of the alphabet."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from transformer_core.batches import Batch
+from transformer_core.config import END, MaskConfig
+from transformer_core.tasks import letters
+from transformer_core.tasks.base import Odds, Task, odds_of
+
+
+def in_order(word: Int[Tensor, "B n"], lengths: Int[Tensor, "B 1"]) -> Int[Tensor, "B n"]:
+    """The letters of each word from the lowest id to the highest; what stands behind them means nothing.
+
+    >>> in_order(torch.tensor([[6, 4, 6, 5, 0]]), torch.tensor([[4]]))[:, :4].tolist()
+    [[4, 5, 6, 6]]
+    """
+    outside = torch.arange(word.shape[1]) >= lengths
+    return word.masked_fill(outside, len(letters.SYMBOLS)).sort(dim=1).values
+
+
+def draw(n: int, generator: torch.Generator) -> Batch:
+    """c a b → a b c."""
+    return letters.draw(n, generator, in_order)
+
+
+@cache
+def odds() -> Odds:
+    """The odds of the labels: unlike those of a copy they depend on the letters before, since none comes below them.
+
+    Of the beginning matters how long it is, its last letter, and how often that one stood there already.
+    """
+
+    def known(beginning: Sequence[int]) -> tuple[int, Sequence[int], int]:
+        last = beginning[-1:]
+        return len(beginning), last, beginning.count(last[0]) if last else 0
+
+    return odds_of(answers(), len(letters.SYMBOLS), known)
+
+
+def answers() -> Iterator[tuple[tuple[int, ...], int]]:
+    """Every answer, and in how many of the equally likely questions it is the right one.
+
+    A word of n letters stands for 10^(7 - n) questions: every length is as likely as any other.
+    """
+    for length in range(letters.SHORTEST, letters.LONGEST + 1):
+        weight = len(letters.ALPHABET) ** (letters.LONGEST - length)
+        for word in itertools.combinations_with_replacement(letters.DRAWN, length):
+            orders = math.factorial(length) // math.prod(map(math.factorial, Counter(word).values()))
+            yield (*word, END), orders * weight
+
+
+SORT = Task(
+    name="sort",
+    title="Sort: c a b → a b c",
+    title_zh="排序：c a b → a b c",
+    needs="Cross-attention to all letters at once. It does not need positions in the encoder.",
+    needs_zh="同时看到所有字母的交叉注意力。它不需要编码器的位置编码。",
+    lesson="",
+    lesson_zh="",
+    not_proved="",
+    not_proved_zh="",
+    symbols=letters.SYMBOLS,
+    count=odds,
+    model=letters.MODEL,
+    masks=MaskConfig(),
+    training=letters.recipe("sort"),
+    draw=draw,
+    needs_parts=frozenset(("cross_position", "cross_attention")),
+    sets=letters.held_out(in_order),
+)
