@@ -150,7 +150,7 @@ def test_without_the_source_the_first_letter_is_a_guess() -> None:
 
 
 def test_a_model_that_learns_nothing_fails_all_three() -> None:
-    shop = altered("training.take_step", 'group["lr"] = step_rate', 'group["lr"] = 0.0')
+    shop = altered("training.step.take_step", 'group["lr"] = step_rate', 'group["lr"] = 0.0')
     results = learned(shop=shop)
     assert marks(results) == [False, False, False]
     facts = results["loss_falls"].facts
@@ -173,7 +173,7 @@ def test_a_loss_of_nan_and_a_decoder_that_stops_end_in_a_sentence() -> None:
 
 
 def test_a_loss_that_falls_a_little_is_not_enough() -> None:
-    slow = learned(shop=altered("training.take_step", "= step_rate", "= step_rate / 1000"))["loss_falls"]
+    slow = learned(shop=altered("training.step.take_step", "= step_rate", "= step_rate / 1000"))["loss_falls"]
     assert not slow.passed and 0.5 < slow.measured < 1
 
 

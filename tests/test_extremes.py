@@ -177,10 +177,10 @@ def test_target_shift_counts_every_place() -> None:
         ("tasks.base.shift", "return target[:, :-1], target[:, 1:]", "return target[:, 1:], target[:, 1:]", "copy"),
         ("tasks.base.shift", "return target[:, :-1], target[:, 1:]", "return target[:, :-2], target[:, 2:]", "copy"),
         ("tasks.letters.draw", "decoder_input, labels)", "decoder_input, labels.roll(-1, 1))", "copy"),
-        ("training.loss_and_accuracy", "logits = ask(model, batch)", "logits = ask(model, batch).roll(1, 1)",
+        ("training.loss.loss_and_accuracy", "logits = ask(model, batch)", "logits = ask(model, batch).roll(1, 1)",
          "loss_and_accuracy"),
-        ("training.ask", "(batch.src, batch.tgt)", "(batch.src, None if batch.tgt is None else batch.tgt.roll(-1, 1))",
-         "loss_and_accuracy"),
+        ("training.loss.ask", "(batch.src, batch.tgt)",
+         "(batch.src, None if batch.tgt is None else batch.tgt.roll(-1, 1))", "loss_and_accuracy"),
     ],
 )  # fmt: skip
 def test_target_shift_convicts_no_shift_and_a_second_one(place: str, right: str, wrong: str, first: str) -> None:
@@ -194,12 +194,13 @@ def test_target_shift_convicts_no_shift_and_a_second_one(place: str, right: str,
 
 def test_loss_padding_convicts_a_mean_over_all_places() -> None:
     """H24: 0.169202 instead of 0.507606 - here the loss over padding is recomputed beside the check."""
-    shop = altered("training.smoothed_cross_entropy", "real = targets != pad_id", "real = targets != -100")
+    shop = altered("training.loss.smoothed_cross_entropy", "real = targets != pad_id", "real = targets != -100")
     about = subject(DECODER, shop=shop)
     result = procedures.loss_padding.run(about)
     assert result is not None and not result.passed and result.measured > 1e-3
     divided = "loss = -log_p.gather(-1, targets[real][:, None]).mean()"
-    by_all = altered("training.smoothed_cross_entropy", divided, divided.replace("mean()", "sum() / targets.numel()"))
+    by_padding_too = divided.replace("mean()", "sum() / targets.numel()")
+    by_all = altered("training.loss.smoothed_cross_entropy", divided, by_padding_too)
     result = fails("loss_padding", DECODER, shop=by_all)
     padded, targets = result.facts["padded"], result.facts["targets"]
     assert result.measured == pytest.approx(padded / targets), "each share is too small by that part"
@@ -208,7 +209,7 @@ def test_loss_padding_convicts_a_mean_over_all_places() -> None:
 def test_loss_padding_with_another_padding_id_and_smoothing() -> None:
     assert passes("loss_padding", SMALL.replace(pad_id=5)).measured < 1e-14
     smoothed = "loss = (1 - smoothing) * loss - smoothing * log_p.mean()"
-    shop = altered("training.smoothed_cross_entropy", smoothed, smoothed.replace("log_p.mean()", "log_p.sum()"))
+    shop = altered("training.loss.smoothed_cross_entropy", smoothed, smoothed.replace("log_p.mean()", "log_p.sum()"))
     assert fails("loss_padding", shop=shop).facts["first"] == "loss", "only with smoothing"
     assert verdict("loss_padding", ENCODER.replace(n_classes=3)) is None
 
@@ -216,8 +217,8 @@ def test_loss_padding_with_another_padding_id_and_smoothing() -> None:
 def test_loss_padding_looks_at_the_gradient_too() -> None:
     """The loss is right, and a detach stops what it should teach."""
     right = "log_p = logits[real].log_softmax(dim=-1)"
-    shop = altered("training.smoothed_cross_entropy", right, "log_p = logits[real].detach().log_softmax(dim=-1) + 0 * "
-                   "logits.sum()")  # fmt: skip
+    wrong = "log_p = logits[real].detach().log_softmax(dim=-1) + 0 * logits.sum()"
+    shop = altered("training.loss.smoothed_cross_entropy", right, wrong)
     assert fails("loss_padding", shop=shop).facts["first"] == "gradient"
 
 
@@ -238,7 +239,7 @@ def test_two_steps_have_one_norm(config: Any) -> None:
 def test_fresh_gradients_convicts_a_gradient_that_is_not_cleared() -> None:
     """The second norm is that of the same gradient added to itself: twice the first."""
     right = "model.noise.reseed(noise)\n    optimizer.zero_grad()"
-    result = fails("fresh_gradients", shop=altered("training.take_step", right, "model.noise.reseed(noise)\n"))
+    result = fails("fresh_gradients", shop=altered("training.step.take_step", right, "model.noise.reseed(noise)\n"))
     assert result.measured == pytest.approx(1.0) and result.facts["two"] == pytest.approx(2 * result.facts["one"])
 
 

@@ -191,6 +191,8 @@ class MaskConfig(Checked):
 class TrainConfig(Checked):
     """How to train (section 5): ``lr`` is the rate, or with schedule "warmup" a factor on equation 3 (the paper: 1).
 
+    With schedule "cosine" or "one_cycle" ``lr`` is the highest rate. ``warmup`` is the number of steps in which the
+    rate rises; 0 means none with "cosine", and three tenths of all with "one_cycle"; "constant" has no use for it.
     ``steps`` takes precedence over ``epochs``; an epoch of an endless task is 100 steps. Whether ``task``
     exists is known to the register of tasks.
 
@@ -205,7 +207,7 @@ class TrainConfig(Checked):
     epochs: int | None = whole(None, 1, 10_000)
     batch_size: int = whole(64, 1, MAX_BATCH)
     lr: float = positive(1e-3, 100.0)
-    schedule: str = choice("constant", "constant", "warmup")
+    schedule: str = choice("constant", "constant", "warmup", "cosine", "one_cycle")
     warmup: int = whole(0, 0, 1_000_000)
     optimizer: str = choice("adam", "adam", "adamw")
     weight_decay: float = real(0.0, 0.0, 100.0)

@@ -93,7 +93,7 @@ def _try(subject: Subject) -> Trial:
         losses = []
         while steps < STEPS and not (steps >= calm and max(losses[-calm:]) < ENOUGH):
             steps += 1
-            loss, _, _ = shop.training.take_step(model, batch, optimizer, settings, steps, RATE, steps)
+            loss, *_ = shop.training.take_step(model, batch, optimizer, settings, steps, RATE, steps)
             losses.append(loss)
         with torch.no_grad(), shop.decoding.evaluating(model):
             end, accuracy = (float(each) for each in shop.training.loss_and_accuracy(model, batch))

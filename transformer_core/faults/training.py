@@ -24,7 +24,7 @@ FAULTS = (
         "the model learns. Predicting padding behind the end is easy and takes part in the mean, so that the same "
         "sentences with more padding have another loss.",
         section="5.1",
-        place="training.smoothed_cross_entropy",
+        place="training.loss.smoothed_cross_entropy",
         right="real = targets != pad_id",
         wrong="real = targets != -100",
         breaks=frozenset(("loss",)),
@@ -37,7 +37,7 @@ FAULTS = (
         "step is right and the loss falls, only more slowly. Where the same batch is shown twice and nothing moves, "
         "the norm of the gradient is twice as large.",
         section="5.3",
-        place="training.take_step",
+        place="training.step.take_step",
         right="model.noise.reseed(noise)\n    optimizer.zero_grad()",
         wrong="model.noise.reseed(noise)\n",
         breaks=frozenset(("gradients", "training")),
