@@ -22,7 +22,8 @@ from typing import Any
 PACKAGE = __name__.rpartition(".")[0]
 MODULES = (
     "masks", "positions", "attention", "layers", "model", "tasks.base", "tasks.letters", "tasks.first_last",
-    "tasks.copying", "tasks.reverse", "tasks.sort", "tasks.addition", "tasks", "decoding",
+    "tasks.copying", "tasks.reverse", "tasks.sort", "tasks.addition", "tasks.translation", "tasks",
+    "decoding.writing", "decoding.sampling", "decoding.reading", "decoding",
     "training.loss", "training.step", "training.evaluation", "training.run", "training",
 )  # fmt: skip
 """What may be changed, bottom to top: each is read anew when one before it has changed."""

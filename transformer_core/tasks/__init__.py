@@ -1,7 +1,7 @@
 """Tasks: small enough to learn in a minute, each with its chance level and a recipe that learns it.
 
 >>> sorted(TASKS)
-['addition', 'copy', 'first_last', 'reverse', 'sort']
+['addition', 'copy', 'first_last', 'reverse', 'sort', 'translation']
 >>> get("first_last").chance_accuracy
 0.5
 """
@@ -16,10 +16,12 @@ from transformer_core.tasks.copying import COPY
 from transformer_core.tasks.first_last import FIRST_LAST
 from transformer_core.tasks.reverse import REVERSE
 from transformer_core.tasks.sort import SORT
+from transformer_core.tasks.translation import TRANSLATION, task_of
 
-__all__ = ["TASKS", "HeldOut", "Task", "get"]
+__all__ = ["TASKS", "HeldOut", "Task", "get", "task_of"]
 
-TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in (FIRST_LAST, COPY, REVERSE, SORT, ADDITION)})
+_EVERY = (FIRST_LAST, COPY, REVERSE, SORT, ADDITION, TRANSLATION)
+TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in _EVERY})
 """Every task under its name, the easiest first."""
 
 

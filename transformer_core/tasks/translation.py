@@ -1,0 +1,94 @@
+"""Translation: sentences of one language in, the same in another out; the task of any corpus."""
+
+import dataclasses
+from functools import cached_property, partial
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from transformer_core.batches import Batch
+from transformer_core.config import BEGIN, END, MaskConfig, ModelConfig, TrainConfig
+from transformer_core.tasks.base import HeldOut, Odds, Task, odds_of, shift
+from transformer_core.translation.builtin import builtin
+from transformer_core.translation.corpus import Corpus, Pair
+
+SMALL_VOCABULARY = 1000
+"""Up to so many target words the small recipe is enough."""
+ROOM = 8
+"""How many tokens longer than any in the corpus a sentence may be."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Questions:
+    """Draws out of these pairs, each as likely as any other."""
+
+    pairs: tuple[Pair, ...]
+
+    @cached_property
+    def padded(self) -> tuple[Int[Tensor, "N s"], Int[Tensor, "N t"]]:
+        """All sources, and all targets between begin and end."""
+        src = pad_sequence([torch.tensor(src) for src, _ in self.pairs], batch_first=True)
+        tgt = pad_sequence([torch.tensor([BEGIN, *tgt, END]) for _, tgt in self.pairs], batch_first=True)
+        return src, tgt
+
+    def __call__(self, n: int, generator: torch.Generator) -> Batch:
+        return self.batch(torch.randint(len(self.pairs), (n,), generator=generator))
+
+    def batch(self, chosen: Int[Tensor, " B"]) -> Batch:
+        """The pairs of these numbers, as wide as the longest of them."""
+        src, target = (side[chosen] for side in self.padded)
+        decoder_input, labels = shift(target[:, : int((target != 0).sum(dim=1).max())])
+        return Batch(src[:, : int((src != 0).sum(dim=1).max())], decoder_input, labels)
+
+
+def count(pairs: tuple[Pair, ...], size: int) -> Odds:
+    """The odds of the labels at each place. What the words before a place tell of it is not counted here."""
+    return odds_of((((*tgt, END), 1) for _, tgt in pairs), size, known=len)
+
+
+def task_of(corpus: Corpus) -> Task:
+    """The task of translating this corpus: trained on its training pairs, judged on those held out.
+
+    The recipe is the small one for a small vocabulary, as the built-in corpus has it, else one for real sentences.
+    """
+    small = len(corpus.tgt_symbols) <= SMALL_VOCABULARY
+    src, tgt = ({"zh": "Chinese"}.get(side, "the other language") for side in corpus.options["languages"])
+    return Task(
+        name="translation",
+        title=f"Translation: {corpus.name}, {src} to {tgt}".replace("the other language", "other"),
+        title_zh=f"翻译：{corpus.name}",
+        needs="Cross-attention and positions. Each word of the answer is looked for among those of the source, and "
+        "where it stands decides who does what.",
+        needs_zh="交叉注意力和位置编码。答案的每个词都要到源句中去找，词的位置决定谁做了什么。",
+        lesson="The words of an answer are not in the order of the source: in the cross-attention the diagonal of the "
+        "copy task is broken, since Chinese says when and where before what is done, and English behind it.",
+        lesson_zh="答案的词序与源句不同：中文先说时间和地点，再说做什么，英文则相反。因此交叉注意力图上看不到复制任务那样的"
+        "一条对角线。",
+        not_proved="Held-out sentences are new, but their words and patterns are those of training. A word that was "
+        "never met is unknown to the model, and a pattern that was never met is not translated.",
+        not_proved_zh="留出的句子是新的，但词和句式都在训练中出现过。没见过的词，模型不认识；没见过的句式，模型不会翻译。",
+        symbols=corpus.tgt_symbols,
+        src_symbols=corpus.src_symbols,
+        count=partial(count, corpus.train, len(corpus.tgt_symbols)),
+        model=ModelConfig(
+            d_model=128, n_heads=4, n_encoder_layers=2, n_decoder_layers=2, d_ff=256, dropout=0.1,
+            src_vocab_size=len(corpus.src_symbols), tgt_vocab_size=len(corpus.tgt_symbols),
+            max_seq_len=max(corpus.longest) + 1 + ROOM,
+        ),
+        masks=MaskConfig(),
+        training=TrainConfig(
+            task="translation", steps=1500 if small else 5000, batch_size=64, lr=1.0, schedule="warmup", warmup=300,
+            optimizer="adam", label_smoothing=0.1, clip_norm=1.0,
+        ),
+        draw=Questions(corpus.train),
+        needs_parts=frozenset(("cross_position", "order", "cross_attention")),
+        sets=(
+            HeldOut("new", "Held-out sentences, whose sources are not in training", "留出的句子，其源句不在训练集中",
+                    Questions(corpus.held_out)),
+        ),
+    )  # fmt: skip
+
+
+TRANSLATION = task_of(builtin())
