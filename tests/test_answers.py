@@ -61,7 +61,7 @@ def test_where_the_rules_let_the_future_in_nothing_is_claimed() -> None:
 )
 def test_step_by_step_convicts_writing_that_is_not_what_the_model_thinks(right: str, wrong: str) -> None:
     """The place that is read, the words before it, and the choice: the forward itself is right in all three."""
-    result = fails("step_by_step", shop=altered("decoding.greedy", right, wrong))
+    result = fails("step_by_step", shop=altered("decoding.writing.greedy", right, wrong))
     assert result.sentence == "fails_own" and 0 < result.facts["strays"] == result.measured
 
 
@@ -76,13 +76,13 @@ def test_repeatable_asks_what_a_model_can_answer() -> None:
 
 def test_repeatable_convicts_decoding_with_dropout() -> None:
     """H31: dropout still on while decoding, and two different answers. The model's own dropout is 0: it is set here."""
-    shop = altered("decoding.greedy", "with evaluating(model):", "with torch.no_grad():")
+    shop = altered("decoding.writing.greedy", "with evaluating(model):", "with torch.no_grad():")
     result = fails("repeatable", shop=shop)
     assert result.sentence == "fails" and result.facts["first"] == "decoding" and result.measured > 1e-3
 
 
 def test_repeatable_convicts_an_evaluation_in_training_mode() -> None:
-    shop = altered("decoding.evaluating", "model.eval()", "model.train()")
+    shop = altered("decoding.writing.evaluating", "model.eval()", "model.train()")
     assert fails("repeatable", shop=shop).facts["first"] in ("evaluation", "decoding")
 
 
@@ -95,7 +95,7 @@ def test_repeatable_convicts_an_evaluation_in_training_mode() -> None:
 )
 def test_repeatable_convicts_a_mode_that_is_not_put_back(right: str, wrong: str) -> None:
     """H31: afterwards training goes on in training mode; and what stood in evaluation mode is left there."""
-    result = fails("repeatable", shop=altered("decoding.evaluating", right, wrong))
+    result = fails("repeatable", shop=altered("decoding.writing.evaluating", right, wrong))
     assert result.sentence == "fails_mode" and result.measured > 0
 
 

@@ -167,7 +167,7 @@ def test_a_loss_of_nan_and_a_decoder_that_stops_end_in_a_sentence() -> None:
     assert results["loss_falls"].finding.startswith("training stops at step 1: step 1: the loss is not finite.")
     assert math.isnan(results["one_batch"].measured)
 
-    results = learned(shop=altered("decoding.greedy", "begin_id, device=src.device", "-1, device=src.device"))
+    results = learned(shop=altered("decoding.writing.greedy", "begin_id, device=src.device", "-1, device=src.device"))
     assert marks(results) == [True, True, False]
     assert results["own_words"].finding.startswith("nothing is written: tgt holds the id -1")
 

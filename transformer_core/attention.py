@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from transformer_core.config import FILLS, divisors
 from transformer_core.errors import join
+from transformer_core.key_value_cache import remembered
 from transformer_core.ledger import note
 
 
@@ -134,6 +135,7 @@ class MultiHeadAttention(nn.Module):
         q = self.split(self.w_q(x))
         k = self.split(self.w_k(memory))
         v = self.split(self.w_v(memory))
+        k, v = remembered(self, k, v)
         heads, _ = attend(q, k, v, allowed, fill=self.fill, scale=self.scale, dropout=self.dropout)
         output = self.w_o(self.merge(heads))
         note("output", output, "B q D")

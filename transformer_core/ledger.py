@@ -215,6 +215,11 @@ def note(name: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
     ledger.record(name, value if isinstance(value, Tensor) else value(), axes, source)
 
 
+def is_recording() -> bool:
+    """Whether a ledger is open in this thread."""
+    return _open_ledger.get() is not None
+
+
 @contextmanager
 def trace(model: nn.Module) -> Iterator[Ledger]:
     """Opens a ledger for this thread and keeps the path of the running module while the model is called.

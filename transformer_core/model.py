@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from transformer_core.checked import check_whole
 from transformer_core.config import MaskConfig, ModelConfig
+from transformer_core.key_value_cache import unread
 from transformer_core.layers import DecoderLayer, Dropout, EncoderLayer, Noise, make_norm
 from transformer_core.ledger import note
 from transformer_core.masks import for_attention
@@ -135,7 +136,7 @@ class Transformer(nn.Module):
         note("tgt", tgt, "B T")
         x = self.embed("tgt", tgt)
         memory_allowed = None if src is None else self.allowed("cross", tgt.shape[1], src)
-        return self.decoder(x, self.allowed("decoder_self", tgt.shape[1], tgt), memory, memory_allowed)
+        return self.decoder(*unread(x, self.allowed("decoder_self", tgt.shape[1], tgt), memory, memory_allowed))
 
     def embed(self, side: str, tokens: Int[Tensor, "B n"]) -> Float[Tensor, "B n D"]:
         """dropout(√d_model · embedding + positions) (sections 3.4, 3.5, 5.4)."""

@@ -46,7 +46,7 @@ def _own_answer(probe: Probe, tokens: dict[str, Tensor]) -> tuple[int, int]:
     """How many tokens of a greedy answer another reading would not have chosen, and how many there are."""
     if len(probe.sides) < 2 or probe.config.tgt_vocab_size <= max(BEGIN, END):
         return 0, 0
-    written = probe.shop.decoding.greedy(probe.model, tokens["src"], max_length=probe.lengths["tgt"])
+    written = probe.shop.decoding.greedy(probe.model, tokens["src"], max_length=probe.lengths["tgt"], cache=False)
     read = torch.cat([torch.full((len(written), 1), BEGIN), written[:, :-1]], dim=1)
     likeliest = probe.model(tokens["src"], read).argmax(dim=-1)
     asked = ((read == END).cumsum(dim=1) == 0)[:, : written.shape[1]]  # behind the end there is nothing to say

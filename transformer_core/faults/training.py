@@ -49,7 +49,7 @@ FAULTS = (
         story="no_grad is taken for eval: it saves the gradient and leaves dropout on. A model without dropout shows "
         "nothing. With dropout, and straight after training, the same question gets different answers.",
         section="5.4",
-        place="decoding.greedy",
+        place="decoding.writing.greedy",
         right="with evaluating(model):",
         wrong="with torch.no_grad():",
         breaks=frozenset(("decoding",)),
