@@ -1,0 +1,92 @@
+"""A run once more: its losses beside those recorded, or its next step where it was left."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from transformer_core.faults import FAULTS
+from transformer_core.model import Transformer
+from transformer_core.records.record import RunRecord
+from transformer_core.records.weights import load_training, load_weights
+from transformer_core.tasks import Task
+from transformer_core.training import Training
+from transformer_core.workshop import OWN, Workshop
+
+
+class Replayed(NamedTuple):
+    """One step of a run that is repeated: its loss now and then, and whether they are one number."""
+
+    step: int
+    loss: float
+    recorded: float | None
+    """None where the record has no curve."""
+    equal: bool
+
+
+def shop_of(record: RunRecord) -> Workshop:
+    """The code of the run: the library's own, or that with its fault."""
+    return FAULTS[record.fault].shop if record.fault else OWN
+
+
+def task_of(record: RunRecord, corpus: Any = None, shop: Workshop | None = None) -> Task:
+    """The task of the run, as its code has it."""
+    task: Task = (shop or shop_of(record)).tasks.get(record.task)
+    return task
+
+
+def start(record: RunRecord, corpus: Any = None) -> tuple[Transformer, Training]:
+    """The run before its first step.
+
+    Raises:
+        ConfigError: the corpus is not the run's, or is needed and missing.
+        ValueError: the model does not fit the task.
+    """
+    shop = shop_of(record)
+    task = task_of(record, corpus, shop)
+    model = shop.model.build(record.model, record.masks, seed=record.seed, device=record.device)
+    training = shop.training.train(
+        model, task, record.training, record.seed, rate_changes=record.rate_changes
+    )  # fmt: skip
+    return model, training
+
+
+def replay(record: RunRecord, steps: int | None = None, corpus: Any = None) -> Iterator[Replayed]:
+    """Takes the run's steps again, ``steps`` of them or all, and compares each loss bit for bit.
+
+    A step at which the run broke off is not repeated. torch computes with as many threads as it is set to; whoever
+    wants the recorded number sets it before.
+
+    Raises:
+        ConfigError: the corpus is not the run's, or is needed and missing.
+        NonFinite: a loss is not finite now, and was then.
+    """
+    _, training = start(record, corpus)
+    for _ in range(record.steps if steps is None else min(steps, record.steps)):
+        report = next(training)
+        recorded = record.losses[report.step - 1] if record.losses else None
+        yield Replayed(report.step, report.loss, recorded, recorded is None or report.loss == recorded)
+
+
+def resume(record: RunRecord, checkpoint: bytes | None = None, corpus: Any = None) -> tuple[Transformer, Training]:
+    """The run where it was left, ready for its next step; the loss of that step is the one it would have had.
+
+    With a ``checkpoint``, weights saved with the state of the training, that takes a moment; without, every step is
+    taken again.
+
+    Raises:
+        ConfigError: the checkpoint is of another run, or the corpus is.
+        ValueError: a repeated loss is not the recorded one, so that it would not be the same run that goes on.
+    """
+    model, training = start(record, corpus)
+    if checkpoint is not None and (state := load_training(checkpoint)) is not None:
+        model.load_state_dict(load_weights(checkpoint)[1])
+        training.restore(state)
+        return model, training
+    while training.step < record.steps:
+        report = next(training)
+        if record.losses and report.loss != record.losses[report.step - 1]:
+            raise ValueError(
+                f"the loss of step {report.step} is {report.loss!r} here and {record.losses[report.step - 1]!r} in "
+                f"the record, so this would be another run; it was recorded with torch {record.torch}, "
+                f"{record.threads} threads, on {record.platform or 'another machine'}"
+            )
+    return model, training
