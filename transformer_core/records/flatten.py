@@ -1,4 +1,4 @@
-"""One program out of many modules: what the roots need, what that needs in turn, in an order in which it can be read."""
+"""One program out of many modules: what the roots need and what that needs in turn, in an order for reading."""
 
 import ast
 from collections import Counter

@@ -12,7 +12,8 @@ import torch
 
 from transformer_core.config import MaskConfig, ModelConfig, TrainConfig
 from transformer_core.cost import estimate
-from transformer_core.records.record import CORPUS, RunRecord
+from transformer_core.records.fields import CORPUS
+from transformer_core.records.record import RunRecord
 from transformer_core.training import StepReport
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -40,9 +41,9 @@ def record_of(
         threads=torch.get_num_threads() if threads is None else threads, torch=torch.__version__,
         python=platform.python_version(), platform=machine(), commit=commit(), source=fingerprint(),
         parameters=parameters, steps=len(reports), seconds=seconds, ended=ended,
-        losses=[report.loss for report in reports], accuracies=[report.accuracy for report in reports],
-        rates=[report.rate for report in reports], grad_norms=[report.grad_norm for report in reports],
-        looks=[finite(each) for each in looks], result=None if result is None else finite(result),
+        losses=tuple(report.loss for report in reports), accuracies=tuple(report.accuracy for report in reports),
+        rates=tuple(report.rate for report in reports), grad_norms=tuple(report.grad_norm for report in reports),
+        looks=tuple(finite(each) for each in looks), result=None if result is None else finite(result),
     )  # fmt: skip
 
 

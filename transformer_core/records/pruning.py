@@ -129,8 +129,9 @@ class _Writing:
                 _is_check(node.value) or self.only_guards(node.value) or _is_note(node.value, said=False)
             )
         if isinstance(node, ast.Assign):
-            (target, *_), value = node.targets, node.value
-            return isinstance(value, ast.Call) and _is_check(value) and ast.unparse(target) == ast.unparse(_checked(value))
+            target, value = node.targets[0], node.value
+            if isinstance(value, ast.Call) and _is_check(value):
+                return ast.unparse(target) == ast.unparse(_checked(value))
         return False
 
     def only_guards(self, call: ast.Call) -> bool:
@@ -377,8 +378,8 @@ def _said(call: ast.Call) -> str:
     name, value, axes = call.args
     if not isinstance(axes, ast.Constant):
         return ""
-    what = name.value if isinstance(name, ast.Constant) else ast.unparse(value) if isinstance(value, ast.Name) else ""
-    return f"# {what}: {axes.value}" if what else ""
+    what = str(name.value) if isinstance(name, ast.Constant) else value.id if isinstance(value, ast.Name) else ""
+    return f"# {what}: {axes.value!s}" if what else ""
 
 
 def _without_last_comment(lines: list[str]) -> list[str]:
@@ -398,8 +399,9 @@ def _used_up(lines: list[str], before: ast.AST) -> list[str]:
         _, node = idle
         kept = _without_last_comment(lines[: node.lineno - 1])
         behind = lines[node.end_lineno :]
-        if kept and behind and not behind[0].strip() and (not kept[-1].strip() or kept[-1].strip().endswith(('"""', ":"))):
-            behind = behind[1:]
+        above = kept[-1].strip() if kept else ""
+        if behind and not behind[0].strip() and (not above or above.endswith(('"""', ":"))):
+            behind = behind[1:]  # no gap at the beginning of a block, and no two in a row
         lines = kept + behind
 
 

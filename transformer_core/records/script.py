@@ -34,7 +34,7 @@ def main(steps: int) -> int:
         report = next(training)
         print(f"step {report.step:>{len(str(steps))}}  loss {report.loss!r}", flush=True)
         if report.step <= len(RECORDED) and report.loss != RECORDED[report.step - 1]:
-            print(f"Recorded was {RECORDED[report.step - 1]!r}: here the two runs part. It was recorded with {MADE_WITH}.")
+            print(f"Recorded was {RECORDED[report.step - 1]!r}: here the two runs part. Recorded with {MADE_WITH}.")
             return 1
     print(f"{min(steps, len(RECORDED))} of {steps} losses compared, all equal to the last digit.")
     return 0
@@ -67,7 +67,7 @@ def standalone(record: RunRecord, corpus: Any = None) -> str:
     text = f'"""{made.title}\n\n{made.head}\n"""\n\nfrom __future__ import annotations\n\n' + "\n".join(made.imports)
     for part in made.parts:
         text += f"\n\n\n{heading(part)}\n\n{part.code.strip()}"
-    return text + '\n\n\nif __name__ == "__main__":\n    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else STEPS))\n'
+    return text + '\n\n\nif __name__ == "__main__":\n    sys.exit(main(int(sys.argv[1]) if sys.argv[1:] else STEPS))\n'
 
 
 def heading(part: Part) -> str:

@@ -70,12 +70,13 @@ def _field(start: str, value: object) -> Iterator[str]:
 
 def plain_conditions(masks: MaskConfig) -> str:
     """``condition`` for the rules "where:..." of these masks, each as the torch code that it means; or nothing."""
-    rules = [rule for rule in (*masks.encoder_self, *masks.decoder_self, *masks.cross) if parse_rule(rule)[0] == "where"]
+    every = (*masks.encoder_self, *masks.decoder_self, *masks.cross)
+    rules = [rule for rule in every if parse_rule(rule)[0] == "where"]
     if not rules:
         return ""
     lines = [
         "class Condition:",
-        '    """A mask rule "where:...": over the places q and k, the sentence b and the head h, as torch computes it."""',
+        '    """A mask rule "where:..." over the places q and k, the sentence b and the head h, written with torch."""',
         "",
         "    def __init__(self, needs, holds) -> None:",
         "        self.needs, self.holds = needs, holds",
@@ -89,5 +90,6 @@ def plain_conditions(masks: MaskConfig) -> str:
     ]
     for rule in dict.fromkeys(rules):
         read = condition(rule)
-        lines.append(f"    {literal(rule)}: Condition({literal(sorted(read.needs))}, lambda q, k, b, h, n_q, n_k: {read.to_torch()}),")
+        holds = f"lambda q, k, b, h, n_q, n_k: {read.to_torch()}"
+        lines.append(f"    {literal(rule)}: Condition({literal(sorted(read.needs))}, {holds}),")
     return "\n".join([*lines, "}", "", "", "def condition(rule: str) -> Condition:", "    return CONDITIONS[rule]"])

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from transformer_core.errors import ConfigError, first_line
 from transformer_core.model import Transformer, build
-from transformer_core.records.record import MAX_BYTES, RunRecord
+from transformer_core.records.reading import MAX_BYTES
+from transformer_core.records.record import RunRecord
 
 RECORD, TRAINING = "record", "training/"
 """The key of the metadata; what stands before the names of a training's tensors."""
