@@ -18,7 +18,7 @@ from typing import Any
 
 from explorer import live as running
 from explorer.detail import detail_payload
-from explorer.fields import ATTENTIONS, BY_NAME, FROM_PRESET, NO_FAULT, PAINTED
+from explorer.fields import ATTENTIONS, BY_NAME, FROM_PRESET, NO_FAULT, PAINTED, TRAINING
 from explorer.limits import Limits
 from explorer.live import Live, Trained
 from explorer.payload import strip_payload
@@ -35,7 +35,6 @@ CONTROLS = (
     "activation", "positions", "tokens", "split", "src_text", "tgt_text", "src_len", "tgt_len", "batch_size", "padding",
     "pad_side", "masks", "fill", "weights", "mode", "dropout", "dtype", "device", "seed",
 )  # fmt: skip
-TRAINING = ("task", "recipe", "steps", "train_batch", "lr", "train_seed")
 FURTHER = (BEHAVIOUR, LEARNING, REFERENCE)
 """The levels of checks that are run when asked for; those before them are part of every run."""
 PATIENCE = 15  # seconds that a request waits for its turn

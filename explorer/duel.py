@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from explorer.plans import plain
+from explorer.facts import plain
 from transformer_core.faults import FAULTS
 from transformer_core.workshop import OWN, Workshop
 

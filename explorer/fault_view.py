@@ -15,7 +15,7 @@ from explorer import code_view
 from explorer.code_view import ROOT, Piece
 from explorer.faulting import MARKS, Setting, fault_words
 from explorer.payload import check_words
-from explorer.plans import plain
+from explorer.facts import plain
 from explorer.words import LANGUAGES
 from transformer_core.checks import CHECKS
 from transformer_core.faults import FAULTS

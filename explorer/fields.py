@@ -22,6 +22,11 @@ from transformer_core.rules import split_rules
 ATTENTIONS = ("encoder_self", "decoder_self", "cross")
 PAINTED = tuple(f"{name}_custom" for name in ATTENTIONS)
 NO_FAULT = "none"
+TRAINING = (
+    "task", "recipe", "steps", "train_batch", "optimizer", "schedule", "lr", "warmup", "train_dropout", "smoothing",
+    "clip", "train_seed", "train_device", "lesson",
+)  # fmt: skip
+"""The choices that have a control in the sidebar of Train, in its order."""
 COMPARE_LIMITS = ("usual", "1e-3", "1e-4", "1e-5", "1e-6", "1e-7", "1e-8", "1e-10", "1e-12", "1e-14")
 NUMBERS = {
     "int": r"[+-]?[0-9]{1,12}",
@@ -174,6 +179,10 @@ def _plain(number: float) -> float | int:
 def _open_choices(name: str) -> tuple[str, ...]:
     if name == "preset":
         return tuple(preset_names())
+    if name == "lesson":
+        from explorer import lessons
+
+        return lessons.names()
     from transformer_core import faults, tasks  # the registries are read late: this table is imported by everything
 
     return (NO_FAULT, *faults.FAULTS) if name in ("fault", "picked") else tuple(tasks.TASKS)
@@ -212,7 +221,7 @@ FIELDS: tuple[Field, ...] = (
     Field("weights", "run", "choice", choices=("fresh", "trained")),
     Field("fault", "run", "choice"),
     Field("lang", "view", "choice", choices=words.LANGUAGES),
-    Field("tab", "view", "choice", choices=("explore", "masks", "train", "break", "compare")),
+    Field("tab", "view", "choice", choices=("explore", "masks", "train", "decode", "break", "compare")),
     Field("selected", "view", "key"),
     Field("sample", "view", "int", 0, 10_000),
     Field("head", "view", "int", 0, 10_000),
@@ -227,8 +236,16 @@ FIELDS: tuple[Field, ...] = (
     Field("recipe", "train", "choice", choices=("task", "mine")),
     Field("steps", "train", "int", 1, "max_training_steps"),
     Field("train_batch", "train", "int", 1, "max_training_batch"),
+    Field("optimizer", "train", "choice", choices=("adam", "adamw")),
+    Field("schedule", "train", "choice", choices=("constant", "warmup", "cosine", "one_cycle")),
     Field("lr", "train", "float", 1e-6, 10.0),
+    Field("warmup", "train", "int", 0, 100_000),
+    Field("train_dropout", "train", "float", 0.0, 0.9),
+    Field("smoothing", "train", "float", 0.0, 0.9),
+    Field("clip", "train", "float", 0.0, 1000.0),  # 0: nothing is clipped
     Field("train_seed", "train", "int", 0, 2**31 - 1),
+    Field("train_device", "train", "choice", choices=("cpu", "cuda", "mps")),
+    Field("lesson", "train", "choice"),  # a lesson and one of its variants: explorer/lessons.py
     Field("cmp_weights", "compare", "choice", choices=("explore", "fresh", "trained")),
     Field("cmp_mode", "compare", "choice", choices=("eval", "train")),
     Field("cmp_dtype", "compare", "choice", choices=("float32", "float64")),
@@ -238,6 +255,22 @@ FIELDS: tuple[Field, ...] = (
     Field("cmp_lengths", "compare", "choice", choices=("some", "all")),
     Field("cmp_numbers", "compare", "choice", choices=("float32", "float64")),
     Field("cmp_fast", "compare", "choice", choices=("on", "off")),
+    Field("dec_from", "decode", "choice", choices=("model", "greedy_trap", "length_trap")),
+    Field("dec_text", "decode", "text"),
+    Field("dec_item", "decode", "int", 0, 10_000),
+    Field("dec_table", "decode", "text"),
+    Field("dec_method", "decode", "choice", choices=("greedy", "sample", "beam", "exhaustive")),
+    Field("dec_width", "decode", "int", 1, "max_beam"),
+    Field("dec_norm", "decode", "choice", choices=("off", "on")),
+    Field("dec_temperature", "decode", "float", 0.05, 20.0),
+    Field("dec_top_k", "decode", "int", 0, 1_000_000),  # 0: every token may be drawn
+    Field("dec_top_p", "decode", "float", 0.01, 1.0),
+    Field("dec_seed", "decode", "int", 0, 2**31 - 1),
+    Field("dec_length", "decode", "int", 1, "max_decoded"),
+    Field("dec_step", "decode", "int", 0, 10_000),  # 0: all of them
+    Field("dec_node", "decode", "key"),
+    Field("dec_layer", "decode", "int", 0, 10_000),  # 0: the last one
+    Field("dec_head", "decode", "int", 0, 10_000),  # 0: the mean of all
 )
 BY_NAME = {field.name: field for field in FIELDS}
 FROM_PRESET = tuple(field.name for field in FIELDS if field.group in ("model", "masks", "data"))

@@ -35,6 +35,9 @@ from transformer_core.workshop import OWN, Workshop
 
 if TYPE_CHECKING:
     from transformer_core.checks import CheckResult
+    from transformer_core.records import RunRecord
+    from transformer_core.tasks import Task
+    from transformer_core.translation import Corpus
 
 BYTES = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
 KEPT_BYTES = 8 * 1024**2
@@ -52,6 +55,14 @@ class Trained:
     task: str
     step: int
     seed: int
+    corpus: Corpus | None = None
+    record: RunRecord | None = None
+
+    def asked(self) -> Task:
+        """The task that it was trained on, with the sentences that it was trained on."""
+        from transformer_core import tasks  # read late: most runs need no task
+
+        return tasks.get(self.task) if self.corpus is None else tasks.translation.task_of(self.corpus)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,10 +298,10 @@ def _changes(before: ModelConfig, after: ModelConfig) -> str:
     return ", ".join(f"{name} {old[name]} → {new[name]}" for name in new if old[name] != new[name])
 
 
-def _task(session: Session, trained: Trained | None) -> Any:
-    from transformer_core import tasks  # read late: most runs need no task
+def _task(session: Session, trained: Trained | None) -> Task:
+    from transformer_core import tasks  # read late, as above
 
-    return tasks.get(trained.task if session.weights == "trained" and trained is not None else session.task)
+    return trained.asked() if session.weights == "trained" and trained is not None else tasks.get(session.task)
 
 
 def _batch(session: Session, config: ModelConfig, source: Trained | None) -> Batch:
@@ -299,7 +310,7 @@ def _batch(session: Session, config: ModelConfig, source: Trained | None) -> Bat
     task = _task(session, source)
     batch = task.sample(session.batch_size, torch.Generator().manual_seed(session.seed))
     printed = {
-        f"{side}_tokens": None if (ids := getattr(batch, side)) is None else task.describe_tokens(ids)
+        f"{side}_tokens": None if (ids := getattr(batch, side)) is None else task.describe_tokens(ids, side)
         for side in ("src", "tgt")
     }
     return dataclasses.replace(batch, **printed)

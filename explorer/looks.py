@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 
-from explorer.plans import QUESTIONS, plain
+from explorer.facts import OTHERS, QUESTIONS, plain
 from transformer_core import trace
 from transformer_core.batches import Batch
 from transformer_core.config import END, PAD
 from transformer_core.model import Transformer
 from transformer_core.tasks import Task
-from transformer_core.training import HELD_OUT
+from transformer_core.training import HELD_OUT, Evaluation
 from transformer_core.workshop import OWN, Workshop
 
 SAMPLES = 6  # held-out sentences shown with their answers
@@ -21,39 +22,61 @@ SAMPLES = 6  # held-out sentences shown with their answers
 
 @dataclass(frozen=True)
 class Look:
-    """What the model did with held-out sentences at one step; ``cells`` is its attention in per cent, row by row."""
+    """What the model did with held-out sentences at one step; ``cells`` is its attention in per cent, row by row.
+
+    ``sets`` holds every held-out set of the task under its name, "new" among them.
+    """
 
     step: int
-    loss: float
-    token_accuracy: float
-    exact_match: float
+    sets: Mapping[str, Evaluation]
     cells: list[list[int]]
+    samples: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def loss(self) -> float:
+        return self.sets["new"].loss
+
+    @property
+    def token_accuracy(self) -> float:
+        return self.sets["new"].token_accuracy
+
+    @property
+    def exact_match(self) -> float:
+        return self.sets["new"].exact_match
 
     def told(self) -> dict[str, Any]:
         """As the page draws it."""
-        return {
-            "step": self.step,
-            "loss": plain(self.loss),
-            "token": plain(self.token_accuracy),
-            "exact": plain(self.exact_match),
-            "cells": self.cells,
-        }
+        return {"step": self.step, **numbers(self.sets["new"]), "cells": self.cells, "samples": self.samples,
+                "sets": {name: numbers(measured) for name, measured in self.sets.items() if name != "new"}}  # fmt: skip
+
+    def result(self) -> dict[str, Any]:
+        """What a record keeps of it: the numbers of every held-out set, in full."""
+        return {"step": self.step, "sets": {name: asdict(measured) for name, measured in self.sets.items()}}
+
+
+def numbers(measured: Evaluation) -> dict[str, Any]:
+    return {
+        "loss": plain(measured.loss), "token": plain(measured.token_accuracy), "exact": plain(measured.exact_match),
+    }  # fmt: skip
 
 
 def look(
     model: Transformer, task: Task, seed: int, step: int, shop: Workshop = OWN
-) -> tuple[Look, dict[str, Any], dict[str, Any]]:
-    """Numbers, samples and the frame of the attention map, in eval mode and with generators of their own.
+) -> tuple[Look, dict[str, Any]]:
+    """Numbers and samples, and the frame of the attention map, in eval mode and with generators of their own.
 
     The questions are the same at each step, and no training run of this seed is asked them; the run does not feel it.
     With a fault in the code that code judges its own answers, as whoever wrote it would see them.
     """
-    result = shop.training.evaluate(model, task, QUESTIONS, seed)
-    batch = task.sample(SAMPLES, torch.Generator().manual_seed(HELD_OUT + seed))
+    sets = {
+        name: shop.training.evaluate(model, task, QUESTIONS if name == "new" else OTHERS, seed, name)
+        for name in task.held_out
+    }
+    batch = task.sample(SAMPLES, torch.Generator().manual_seed(HELD_OUT + seed), on="new")
     with torch.no_grad(), shop.decoding.evaluating(model):
         scene, cells = attention_of(model, task, batch)
-    samples = {"step": step, **compare(task, batch, shop.training.predict(model, batch).tolist())}
-    return Look(step, result.loss, result.token_accuracy, result.exact_match, cells), samples, scene
+    samples = compare(task, batch, shop.training.predict(model, batch).tolist())
+    return Look(step, sets, cells, samples), scene
 
 
 def until_end(ids: list[int]) -> list[int]:
@@ -76,7 +99,7 @@ def compare(task: Task, batch: Batch, answers: list[Any]) -> dict[str, Any]:
     for source, label, answer in zip(batch.src.tolist(), batch.labels.tolist(), answers, strict=True):
         want, got = shown(label), shown(answer)
         right = answer == label if isinstance(label, int) else whole(answer) == whole(label)
-        rows.append({"src": printed(task, until_end(source)), "want": want, "got": got, "ok": right})
+        rows.append({"src": printed(task, until_end(source), "src"), "want": want, "got": got, "ok": right})
     return {"right": sum(row["ok"] for row in rows), "of": len(rows), "rows": rows}
 
 
@@ -85,8 +108,8 @@ def whole(ids: list[int]) -> list[int]:
     return [token for token in ids if token != PAD]
 
 
-def printed(task: Task, ids: list[int]) -> list[str]:
-    return task.describe_tokens(torch.tensor([ids]))[0] if ids else []
+def printed(task: Task, ids: list[int], side: str = "tgt") -> list[str]:
+    return task.describe_tokens([ids], side)[0] if ids else []
 
 
 def attention_of(model: Transformer, task: Task, batch: Batch) -> tuple[dict[str, Any], list[list[int]]]:
@@ -98,7 +121,7 @@ def attention_of(model: Transformer, task: Task, batch: Batch) -> tuple[dict[str
     lengths = (batch.src != PAD).sum(dim=1)
     row = int(lengths.argmax())
     src = batch.src[row : row + 1, : lengths[row]].to(device)
-    columns = printed(task, src[0].tolist())
+    columns = printed(task, src[0].tolist(), "src")
     if model.config.has_decoder:
         wanted = whole(batch.labels[row].tolist())
         kind, layer, rows = "cross", model.config.n_decoder_layers, printed(task, wanted)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from explorer import lessons, recipes
+from explorer.facts import facts_of
 from explorer.fields import NO_FAULT, refusal_of
 from explorer.limits import Limits
 from explorer.refusals import Refusal
@@ -15,11 +16,15 @@ from explorer.session import Session
 from transformer_core import build, tasks
 from transformer_core.config import MaskConfig, ModelConfig, TrainConfig
 from transformer_core.cost import estimate
-from transformer_core.training import smoothing_floor
+from transformer_core.workshop import OWN, Workshop
+
+if TYPE_CHECKING:
+    from transformer_core.tasks import Task
+    from transformer_core.translation import Corpus
 
 BACKWARD = 3  # forward and backward together cost three forwards
 LOOKS = 15  # pauses in which the model answers held-out questions
-QUESTIONS = 100  # in each of them
+TRANSLATION = "translation"
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,9 @@ class Plan:
     parameters: int
     instead_of: str = ""  # the architecture chosen on Explore, where the task has another
     fault: str = NO_FAULT
+    corpus: Corpus | None = None  # the sentences that were put in; None: the task's own
+    named: str = ""  # the recipe with a name that this is, or "" for a mixture
+    lesson: str = lessons.NONE  # the variant of a lesson whose model this is
 
     @property
     def steps(self) -> int:
@@ -46,31 +54,15 @@ class Plan:
         """Steps from one look at held-out sentences to the next."""
         return round_interval(self.steps)
 
+    def task_of(self, shop: Workshop = OWN) -> Task:
+        """The task as this code has it: of the register, or of the sentences that were put in."""
+        if self.corpus is not None:
+            return shop.tasks.translation.task_of(self.corpus)
+        return shop.tasks.get(self.task)
+
     def facts(self) -> dict[str, Any]:
         """What the page prints of this plan, as plain numbers and words."""
-        task, smoothing = tasks.get(self.task), self.training.label_smoothing
-        layers = {
-            "encoder_decoder": f"{self.model.n_encoder_layers}+{self.model.n_decoder_layers}",
-            "encoder": str(self.model.n_encoder_layers),
-            "decoder": str(self.model.n_decoder_layers),
-        }
-        return {
-            "task": self.task, "recipe": self.recipe, "steps": self.steps, "every": self.every, "seed": self.seed,
-            "answers": task.n_answers,
-            "chance_loss": plain(task.chance_loss), "chance_accuracy": plain(task.chance_accuracy),
-            "blind_loss": plain(task.blind_loss(smoothing)), "blind_accuracy": plain(task.blind_accuracy),
-            "floor": plain(smoothing_floor(smoothing, task.n_answers)), "smoothing": smoothing,
-            "learns_in": task.training.total_steps, "held_out": QUESTIONS, "kind": kind(self.model),
-            "batch": self.training.batch_size, "lr": plain(self.training.lr), "schedule": self.training.schedule,
-            "warmup": self.training.warmup, "optimizer": self.training.optimizer,
-            "clip": plain(self.training.clip_norm or 0.0),
-            "dropout": plain(self.model.dropout), "device": self.device, "dtype": "float32", "torch": torch.__version__,
-            "parameters": self.parameters, "d_model": self.model.d_model, "n_heads": self.model.n_heads,
-            "layers": layers[self.model.architecture], "architecture": self.model.architecture,
-            "instead_of": self.instead_of, "fault": self.fault, "d_ff": self.model.d_ff, "norm": self.model.norm_order,
-            "positions": self.model.positions,
-            "lesson": {"en": task.lesson, "zh": task.lesson_zh}, "needs": {"en": task.needs, "zh": task.needs_zh},
-        }  # fmt: skip
+        return facts_of(self)
 
 
 def round_interval(steps: int) -> int:
@@ -86,50 +78,85 @@ def round_interval(steps: int) -> int:
     return steps
 
 
-def kind(model: ModelConfig) -> str:
-    """What the model answers with: "class", or "sequence"."""
-    return "sequence" if model.has_decoder else "class"
-
-
-def plan(session: Session, limits: Limits) -> Plan:
+def plan(session: Session, limits: Limits, corpus: Corpus | None = None) -> Plan:
     """The run this session asks for. Nothing is built but shapes.
+
+    ``corpus`` takes the place of the built-in sentences where the task is translation.
 
     Raises:
         Refusal: a choice that cannot be trained, or a run too large for this host, with the nearest that fits.
     """
-    task, instead_of = tasks.get(session.task), ""
+    corpus = corpus if session.task == TRANSLATION else None
+    task, instead_of = tasks.get(session.task) if corpus is None else tasks.translation.task_of(corpus), ""
+    lesson, own = lessons.chosen(session), task.training
+    decay = recipes.weight_decay(session.task, session.optimizer)
     try:
         if session.recipe == "mine":
             wanted, masks = session.model_config(), session.mask_config(painted_too=False)
             model = task.fit(wanted)
             instead_of = wanted.architecture if wanted.architecture != model.architecture else ""
+        elif lesson is not None:
+            model, masks, own = lesson[1].model, lesson[1].masks, lesson[1].training
+            decay = own.weight_decay if own.optimizer == session.optimizer else decay
         else:
             model, masks = task.model, task.masks
+        model = model.replace(dropout=session.train_dropout)
         training = replace(
-            task.training,
+            own,
             task=session.task,
             steps=session.steps,
             epochs=None,
             batch_size=session.train_batch,
             lr=session.lr,
+            schedule=session.schedule,
+            warmup=session.warmup,
+            optimizer=session.optimizer,
+            weight_decay=decay,
+            label_smoothing=session.smoothing,
+            clip_norm=session.clip or None,
         )
+    except ValueError as error:
+        raise at_its_control(refusal_of(error)) from error
+    parameters = measured(task, model, masks, training, limits)
+    return Plan(
+        session.task, session.recipe, model, masks, training, session.train_seed, device_of(session.train_device),
+        parameters, instead_of, session.fault, corpus, recipes.name_of(session),
+        session.lesson if lesson is not None else lessons.NONE,
+    )  # fmt: skip
+
+
+def measured(task: Task, model: ModelConfig, masks: MaskConfig, training: TrainConfig, limits: Limits) -> int:
+    """The parameters of a model that can be trained here, and so. Nothing is built but shapes.
+
+    Raises:
+        Refusal: it does not fit the task, or is too large for this host.
+    """
+    try:
+        task.check(model)
         example = task.sample(1, torch.Generator().manual_seed(0))
-        source, target = length(example.src), length(example.tgt)
-        cost = estimate(model, training.batch_size, source, target)
+        cost = estimate(model, training.batch_size, length(example.src), length(example.tgt))
         refuse_costly(training, cost.parameters, cost.flops, cost.activation_bytes, limits)
         with torch.no_grad():  # masks that do not fit these lengths are found here, where they cost nothing
             build(model, masks, device="meta")(meta(example.src), meta(example.tgt))
     except ValueError as error:
-        raise refusal_of(error) from error
-    device = session.device if available(session.device) else "cpu"
-    seed, parameters = session.train_seed, cost.parameters
-    return Plan(
-        session.task, session.recipe, model, masks, training, seed, device, parameters, instead_of, session.fault
-    )
+        raise at_its_control(refusal_of(error)) from error
+    return cost.parameters
+
+
+def at_its_control(refusal: Refusal) -> Refusal:
+    """A refusal of the core's settings, told by the names of the page's."""
+    refusal.field = recipes.NAMES.get(refusal.field, refusal.field)
+    refusal.choices = tuple(recipes.on_page(choice) for choice in refusal.choices)
+    return refusal
+
+
+def device_of(wanted: str) -> str:
+    """The device on which this host trains where that one is asked for; the page prints the one that a run has."""
+    return wanted if available(wanted) else "cpu"
 
 
 def available(device: str) -> bool:
-    """Whether this host can train there; the page prints the device that a run really has."""
+    """Whether this host can train there."""
     return {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}.get(device, lambda: True)()
 
 
@@ -182,12 +209,3 @@ def length(tokens: torch.Tensor | None) -> int:
 
 def meta(tokens: torch.Tensor | None) -> torch.Tensor | None:
     return None if tokens is None else tokens.to("meta")
-
-
-def plain(number: float) -> float | None:
-    """Five figures of a finite number, None of any other: JSON has no NaN.
-
-    >>> plain(0.123456789), plain(float("nan"))
-    (0.12346, None)
-    """
-    return float(f"{number:.5g}") if math.isfinite(number) else None

@@ -11,36 +11,60 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from explorer.fields import NO_FAULT
 from explorer.live import Trained, shop_of
 from explorer.looks import Look, look
-from explorer.plans import Plan, plain
+from explorer.plans import TRANSLATION, Plan
 from transformer_core import build
+try:  # TEMPORARY
+    from transformer_core.doctor import Diagnosis, diagnose
+except ImportError:
+    diagnose = lambda *_: None
 from transformer_core.model import Transformer
-from transformer_core.training import StepReport
+from transformer_core.records import RunRecord, record_of
+from transformer_core.training import StepReport, Training
+
+if TYPE_CHECKING:
+    from transformer_core.translation import Score
 
 log = logging.getLogger(__name__)
 
+KEPT_RUNS = 12
+"""So many ended runs are remembered by a tab."""
+SCORED = 200
+"""Held-out sentences that are translated when a run ends."""
+
 
 class Run:
-    """One run of one plan. Its lock is held for one step at a time, never across a pause of ``work``."""
+    """One run of one plan. Its lock is held for one step at a time, never across a pause of ``work``.
 
-    def __init__(self, plan: Plan) -> None:
+    ``again`` is a record of the same plan: the run then changes the rate where that one did, and compares its losses
+    with those that are written there. With ``until``, it goes there by itself and pauses: a run that was taken up.
+    """
+
+    def __init__(self, plan: Plan, again: RunRecord | None = None, until: int = 0) -> None:
         self.plan = plan
         self.id = uuid.uuid4().hex[:12]
         self.reports: list[StepReport] = []
         self.looks: list[Look] = []
-        self.samples: dict[str, Any] | None = None
         self.scene: dict[str, Any] | None = None
         self.fault: dict[str, Any] | None = None
+        self.diagnosis: Diagnosis | None = None
+        self.score: Score | None = None
+        self.again, self.differs = again, 0  # the first step with another loss than was recorded
         self.ended = ""  # "finished", "stopped", "failed" or "closed"
-        self._goal = 0
+        self.seconds = 0.0
+        self.rate_changes: list[tuple[int, float]] = []
+        self._goal = min(until, plan.steps)
         self._playing = False
+        self._lr: float | None = None  # asked for, to hold from the next step on
+        self._last_lr = plan.training.lr
         self._lock = threading.Lock()
         self._model: Transformer | None = None
-        self._training: Iterator[StepReport] | None = None
+        self._training: Training | None = None
         self._pace: deque[tuple[float, int]] = deque(maxlen=24)
 
     # ---- what the buttons do: flags only, so that each answers at once
@@ -51,7 +75,7 @@ class Run:
 
     def forward(self, steps: int) -> None:
         """Take so many steps and pause there; while playing, pause after them."""
-        start = len(self.reports) if self._playing else max(self._goal, len(self.reports))
+        start = self.step if self._playing else max(self._goal, self.step)
         self._playing, self._goal = False, min(start + steps, self.plan.steps)
 
     def pause(self) -> None:
@@ -70,12 +94,23 @@ class Run:
         with self._lock:
             self._model = self._training = None
 
+    def change_rate(self, lr: float) -> None:
+        """Another rate from the next step on; with a schedule, the rest of its curve moves up or down with it."""
+        self._lr = lr
+
     # ---- what it is
 
     @property
     def step(self) -> int:
         """Steps taken."""
         return len(self.reports)
+
+    @property
+    def lr(self) -> float:
+        """The rate that holds for the next step, before the schedule makes something of it."""
+        if self._lr is not None:
+            return self._lr
+        return self._last_lr
 
     @property
     def running(self) -> bool:
@@ -101,6 +136,19 @@ class Run:
             return None
         (begun, first), (now, last) = self._pace[0], self._pace[-1]
         return (last - first) / (now - begun) if now > begun and last > first else None
+
+    def record(self) -> RunRecord:
+        """What was run, on what, with which result: enough to repeat it to the last digit."""
+        plan, ended = self.plan, self.ended or "paused"
+        last = self.looks[-1].result() if self.looks else None
+        if last is not None and self.score is not None:
+            last |= {"bleu": self.score.bleu, "chrf": self.score.chrf, "signature": self.score.signature}
+        return record_of(
+            model=plan.model, masks=plan.masks, training=plan.training, seed=plan.seed, reports=tuple(self.reports),
+            ended="stopped" if ended == "closed" else ended, seconds=self.seconds, device=plan.device,
+            fault="" if plan.fault == NO_FAULT else plan.fault, corpus=plan.corpus, rate_changes=self.rate_changes,
+            looks=[look.result() for look in tuple(self.looks)], result=last, parameters=plan.parameters,
+        )  # fmt: skip
 
     # ---- what it does
 
@@ -140,19 +188,41 @@ class Run:
             model, self._model, self._training = self._model, None, None
         if model is None or not self.reports:
             return None
-        copy = build(self.plan.model, self.plan.masks, seed=self.plan.seed, device=self.plan.device)
+        plan = self.plan
+        copy = build(plan.model, plan.masks, seed=plan.seed, device=plan.device)
         copy.load_state_dict(model.state_dict())
-        return Trained(copy.eval(), self.plan.model, self.plan.masks, self.plan.task, self.step, self.plan.seed)
+        self._measure(copy)
+        return Trained(
+            copy.eval(), plan.model, plan.masks, plan.task, self.step, plan.seed, plan.corpus, self.record()
+        )
+
+    @property
+    def to_be_scored(self) -> bool:
+        """A translation that has ended is scored as it is handed out, which takes some seconds."""
+        return self.plan.task == TRANSLATION and self.ended in ("finished", "stopped") and self._model is not None
+
+    def _measure(self, model: Transformer) -> None:
+        """BLEU and chrF of a translation, over sentences that were held out."""
+        if self.plan.task != TRANSLATION or self.ended not in ("finished", "stopped"):
+            return
+        from transformer_core import translation  # read late: the other tasks have no such measure
+
+        corpus = self.plan.corpus or translation.builtin()
+        try:
+            self.score = translation.score(model, corpus, SCORED, self.plan.seed)
+        except Exception:  # the run and its model are there all the same
+            log.exception("the translations could not be scored")
 
     def _advance(self) -> None:
         """One step, and a look where one is due."""
         with self._lock:
             if not self.running:
                 return
+            started = time.perf_counter()
             try:
                 if self._training is None:
-                    self._begin()
-                self.reports.append(next(self._training))
+                    self._training = self._begin()
+                self._take_step(self._training)
                 if self.step % self.plan.every == 0 or self.step == self.plan.steps:
                     self._look()
                 if self.step == self.plan.steps:
@@ -162,12 +232,29 @@ class Run:
             except Exception as error:  # a broken run must end as a sentence, and leave the curve it has
                 log.exception("training run failed at step %d", self.step + 1)
                 self._fail("broken", error)
+            finally:
+                self.seconds += time.perf_counter() - started
 
-    def _begin(self) -> None:
+    def _begin(self) -> Training:
         shop, plan = shop_of(self.plan.fault), self.plan
+        changes: Sequence[tuple[int, float]] = () if self.again is None else self.again.rate_changes
         self._model = shop.model.build(plan.model, plan.masks, seed=plan.seed, device=plan.device)
-        self._training = iter(shop.training.train(self._model, shop.tasks.get(plan.task), plan.training, plan.seed))
+        training = shop.training.train(
+            self._model, plan.task_of(shop), plan.training, plan.seed, rate_changes=changes
+        )
         self._look()
+        return training
+
+    def _take_step(self, training: Training) -> None:
+        lr, self._lr = self._lr, None
+        if lr is not None and lr != training.lr:
+            training.lr = lr
+        self.reports.append(next(training))
+        self._last_lr = training.lr
+        self.rate_changes = [(step, lr) for step, lr in training.rate_changes if step <= self.step]
+        before = self.again.losses if self.again is not None else ()
+        if self.step <= len(before) and before[self.step - 1] != self.reports[-1].loss and not self.differs:
+            self.differs = self.step
 
     def _fail(self, why: str, error: Exception) -> None:
         self.ended = "failed"
@@ -177,51 +264,54 @@ class Run:
             "tensor": getattr(error, "tensor", ""),
             "text": str(error)[:300],
         }
+        if why == "not_finite":
+            self._ask_the_doctor(error)
 
     def _look(self) -> None:
         shop, plan = shop_of(self.plan.fault), self.plan
-        seen, self.samples, self.scene = look(self._model, shop.tasks.get(plan.task), plan.seed, self.step, shop)
+        seen, self.scene = look(self._model, plan.task_of(shop), plan.seed, self.step, shop)
         self.looks.append(seen)
+        if self.step:
+            self._ask_the_doctor()
+
+    def _ask_the_doctor(self, error: Exception | None = None) -> None:
+        """Whether something is wrong with this run, and what; measured on its model."""
+        plan = self.plan
+        try:
+            self.diagnosis = diagnose(
+                self._model, plan.task_of(shop_of(plan.fault)), plan.training, self.reports, error, plan.seed
+            )
+        except Exception:  # a doctor who fails must not end the run
+            log.exception("no diagnosis at step %d", self.step)
+            self.diagnosis = None
 
 
 class Desk:
-    """What one tab holds: at most one run. The tab's state is the desk, whatever run lies on it.
+    """What one tab holds: a run, the sentences to translate, and the records of the runs that ended.
 
-    So a slice of an old run that ends late cannot put that run back in the place of a new one.
+    The tab's state is the desk, whatever run lies on it, so a slice of an old run that ends late cannot put that run
+    back in the place of a new one.
     """
 
-    def __init__(self, run: Run | None = None) -> None:
+    def __init__(self, run: Run | None = None, corpus: Any = None, runs: Sequence[RunRecord] = ()) -> None:
         self.run = run
+        self.corpus = corpus
+        self.runs: list[RunRecord] = list(runs)
+        self._kept: list[str] = []
+
+    def keep(self, run: Run) -> int:
+        """Remember a run that ended, once; the oldest is forgotten for it. Gives how many have ended in all."""
+        if run.reports and run.id not in self._kept:
+            self._kept.append(run.id)
+            self.runs = [*self.runs, run.record()][-KEPT_RUNS:]
+        return len(self._kept)
 
     def clear(self) -> None:
         """Nobody will come back to this run: stop it and free its model."""
         if self.run is not None:
             self.run.close()
 
-
-def status(run: Run) -> dict[str, Any]:
-    """Where the run stands, without its curve."""
-    speed = run.speed if run.running else None
-    return {
-        "run": run.id,
-        "state": run.state,
-        "step": run.step,
-        "steps": run.plan.steps,
-        "fault": run.fault,
-        "looked": len(run.looks),
-        "speed": speed and plain(speed),
-        "left": speed and plain((run.plan.steps - run.step) / speed),
-    }
-
-
-def news(run: Run, step: int = 0, looks: int = 0) -> dict[str, Any]:
-    """The curve from ``step`` on and the looks from number ``looks`` on: a delta, or with zeros the whole of it."""
-    told = {**status(run), "from": step, "looks_from": looks, "plan": run.plan.facts() if step == looks == 0 else None}
-    reports, seen = run.reports[step:], run.looks[looks:]
-    for name in ("loss", "accuracy", "rate", "grad_norm"):
-        told[name] = [plain(getattr(report, name)) for report in reports]
-    told["skipped"] = any(report.note for report in reports)
-    told["looks"] = [each.told() for each in seen]
-    if seen:
-        told |= {"samples": run.samples, "scene": run.scene}
-    return told
+    def leave(self) -> None:
+        """Nobody will come back to this desk."""
+        self.clear()
+        self.corpus, self.runs = None, []

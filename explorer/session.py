@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer import painted
 from explorer.fields import ATTENTIONS, BY_NAME, FIELDS, NO_FAULT, clip, refusal_of
@@ -19,6 +19,9 @@ from transformer_core.batches import batch_sizes
 from transformer_core.config import DataConfig, MaskConfig, ModelConfig
 from transformer_core.errors import ConfigError
 from transformer_core.presets import Preset, load_preset, preset_names
+
+if TYPE_CHECKING:
+    from transformer_core.tasks import Task
 
 DEFAULT_PRESET = "first_look"
 DEFAULT_TASK = "copy"
@@ -86,8 +89,16 @@ class Session:
     recipe: str = "task"
     steps: int = 600
     train_batch: int = 64
-    lr: float = 1e-3
+    optimizer: str = "adamw"
+    schedule: str = "warmup"
+    lr: float = 0.2
+    warmup: int = 60
+    train_dropout: float = 0.0
+    smoothing: float = 0.1
+    clip: float = 1.0
     train_seed: int = 7
+    train_device: str = "cpu"
+    lesson: str = "none"
     cmp_weights: str = "explore"
     cmp_mode: str = "eval"
     cmp_dtype: str = "float32"
@@ -97,6 +108,22 @@ class Session:
     cmp_lengths: str = "some"
     cmp_numbers: str = "float32"
     cmp_fast: str = "on"
+    dec_from: str = "model"
+    dec_text: str = ""
+    dec_item: int = 0
+    dec_table: str = ""
+    dec_method: str = "beam"
+    dec_width: int = 3
+    dec_norm: str = "off"
+    dec_temperature: float = 1.0
+    dec_top_k: int = 0
+    dec_top_p: float = 1.0
+    dec_seed: int = 7
+    dec_length: int = 16
+    dec_step: int = 0
+    dec_node: str = ""
+    dec_layer: int = 0
+    dec_head: int = 0
 
     # ---- made from
 
@@ -111,7 +138,7 @@ class Session:
         limits = limits or Limits.from_environment()
         notices: list[Notice] = []
         given: dict[str, Any] = {}
-        for name, value in list(params.items())[:80]:
+        for name, value in list(params.items())[:120]:
             if name.startswith("__") or name in ("view", "session_hash"):
                 continue  # gradio's own
             field = BY_NAME.get(name)
@@ -275,8 +302,17 @@ def preset_of(name: str) -> Preset:
 def _recipe_values(task: str) -> dict[str, Any]:
     from transformer_core import tasks  # read late, as above
 
-    recipe = tasks.get(task).training
-    return {"steps": recipe.total_steps, "train_batch": recipe.batch_size, "lr": recipe.lr}
+    return recipe_of(tasks.get(task))
+
+
+def recipe_of(task: Task) -> dict[str, Any]:
+    """The recipe with which this task is known to learn, by the names of the page's fields."""
+    recipe = task.training
+    return {
+        "steps": recipe.total_steps, "train_batch": recipe.batch_size, "optimizer": recipe.optimizer,
+        "schedule": recipe.schedule, "lr": recipe.lr, "warmup": recipe.warmup, "train_dropout": task.model.dropout,
+        "smoothing": recipe.label_smoothing, "clip": recipe.clip_norm or 0.0,
+    }  # fmt: skip
 
 
 def _preset_values(preset: Preset) -> dict[str, Any]:

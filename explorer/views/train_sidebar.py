@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
 from explorer import words
+from explorer.fields import BY_NAME, TRAINING
 from explorer.limits import Limits
-from explorer.refusals import Refusal, in_line
-from explorer.session import Session
+from explorer.plans import available
+from explorer.recipes import by_schedule
+from explorer.session import Session, recipe_of
 from transformer_core import tasks
+from transformer_core.tasks import Task
+from transformer_core.tasks.base import PARTS
 
-FIELDS = ("task", "recipe", "steps", "train_batch", "lr", "train_seed")
-RECIPE = ("steps", "train_batch", "lr")  # what a task decides of them
+FIELDS = TRAINING
+RECIPE = tuple(recipe_of(tasks.get("copy")))  # what a task decides of them
+CHOICES = ("optimizer", "schedule", "train_device")
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class TrainSidebar:
         """The same controls in another language; what is chosen stays."""
         labels = {name: words.text(lang, f"train.{'model' if name == 'recipe' else name}") for name in self.fields}
         choices = {"task": task_choices(lang), "recipe": recipe_choices(lang)}
+        choices |= {name: choices_of(name, lang) for name in CHOICES}
         return [
             gr.update(label=labels[name], **({"choices": choices[name]} if name in choices else {}))
             for name in self.fields
@@ -40,19 +45,35 @@ class TrainSidebar:
 
 
 def task_choices(lang: str) -> list[tuple[str, str]]:
-    """Each task with its name on the first line, and below it what it asks and what guessing gives."""
+    """Each task with its name on the first line; below it what it asks, what guessing gives, and what it needs."""
     choices = []
     for name, task in tasks.TASKS.items():
-        percent = f"{100 * task.chance_accuracy:.2g}"
-        lines = (words.text(lang, f"train.task_{name}") if words.has(f"train.task_{name}") else name,
-                 words.text(lang, f"train.about_{name}") if words.has(f"train.about_{name}") else task.needs,
-                 words.text(lang, "train.chance_short", percent=percent))  # fmt: skip
-        choices.append((f"{lines[0]}\n{lines[1]} · {lines[2]}", name))
+        chance = words.text(lang, "train.chance_short", percent=f"{100 * task.chance_accuracy:.2g}")
+        asks = words.text(lang, f"train.about_{name}") if words.has(f"train.about_{name}") else task.title
+        title = words.text(lang, f"train.task_{name}") if words.has(f"train.task_{name}") else name
+        choices.append((f"{title}\n{asks} · {chance}\n{needs_of(task, lang)}", name))
     return choices
+
+
+def needs_of(task: Task, lang: str) -> str:
+    """The parts of a model without which none learns it; attention goes without saying where there is cross-attention."""
+    implied = ("cross_position",) if "cross_attention" in task.needs_parts else ()
+    parts = [part for part in PARTS if part in task.needs_parts and part not in implied]
+    between = "、" if lang == "zh" else ", "
+    return words.text(lang, "train.needs_short", parts=between.join(words.text(lang, f"train.needs_part_{part}")
+                                                                   for part in parts))  # fmt: skip
 
 
 def recipe_choices(lang: str) -> list[tuple[str, str]]:
     return [(words.text(lang, f"train.recipe_{name}"), name) for name in ("task", "mine")]
+
+
+def choices_of(name: str, lang: str) -> list[tuple[str, str]]:
+    """The entries of a dropdown; of the devices, those of this host."""
+    values = BY_NAME[name].choices
+    if name == "train_device":
+        return [(value, value) for value in values if available(value)]
+    return [(words.text(lang, f"train.{name}_{value}"), value) for value in values]
 
 
 def group(word: str) -> None:
@@ -65,7 +86,7 @@ def group(word: str) -> None:
 def build_sidebar(session: Session | None = None, limits: Limits | None = None) -> TrainSidebar:
     """The groups Task and Recipe, for the inside of the page's sidebar."""
     session, limits = session or Session(), limits or Limits.from_environment()
-    recipe = recipe_of(session.task)
+    recipe = recipe_of(tasks.get(session.task))
 
     def say(key: str) -> str:
         return words.text("en", f"train.{key}")
@@ -80,68 +101,52 @@ def build_sidebar(session: Session | None = None, limits: Limits | None = None) 
         ),
     }
     group("recipe_heading")
+    # The recipes with a name, one a button: filled in by assets/train-recipes.js, which knows what each of them sets.
+    gr.HTML('<div class="tl-tr-recipes" id="tl-tr-recipes"></div>', elem_classes="tl-train-only")
     fields["recipe"] = gr.Radio(
         recipe_choices("en"), value=session.recipe, label=say("model"), **only("recipe", "tl-seg")
     )
-    fields["steps"] = gr.Slider(
-        1, limits.max_training_steps, recipe["steps"], step=1, label=say("steps"), buttons=[], **only("steps", "tl-row")
-    )
-    fields["train_batch"] = gr.Slider(
-        1,
-        limits.max_training_batch,
-        recipe["train_batch"],
-        step=1,
-        label=say("train_batch"),
-        buttons=[],
-        **only("train_batch", "tl-row"),
-    )
-    with gr.Row(elem_classes=["tl-two", "tl-train-only"]):
-        fields["lr"] = gr.Number(recipe["lr"], label=say("lr"), **only("lr", "tl-number"))
-        fields["train_seed"] = gr.Number(
-            session.train_seed, precision=0, label=say("train_seed"), **only("train_seed", "tl-number")
+
+    def slider(name: str, high: float, step: float) -> None:
+        low = BY_NAME[name].low
+        fields[name] = gr.Slider(
+            low, high, recipe[name], step=step, label=say(name), buttons=[], **only(name, "tl-row")
         )
+
+    def number(name: str, value: float) -> None:
+        fields[name] = gr.Number(value, label=say(name), min_width=0, **only(name, "tl-number"))
+
+    def dropdown(name: str, value: str) -> None:
+        fields[name] = gr.Dropdown(
+            choices_of(name, "en"), value=value, label=say(name), filterable=False, min_width=0, **only(name)
+        )
+
+    slider("steps", limits.max_training_steps, 1)
+    slider("train_batch", limits.max_training_batch, 1)
+    with gr.Row(elem_classes=["tl-two", "tl-train-only"]):
+        dropdown("optimizer", recipe["optimizer"])
+        dropdown("schedule", recipe["schedule"])
+    with gr.Row(elem_classes=["tl-two", "tl-train-only"]):
+        number("lr", recipe["lr"])
+        number("warmup", recipe["warmup"])
+    with gr.Row(elem_classes=["tl-two", "tl-train-only"]):
+        number("train_dropout", recipe["train_dropout"])
+        number("smoothing", recipe["smoothing"])
+    with gr.Row(elem_classes=["tl-two", "tl-train-only"]):
+        number("clip", recipe["clip"])
+        number("train_seed", session.train_seed)
+    dropdown("train_device", session.train_device)
+    fields["lesson"] = gr.Textbox(session.lesson, visible="hidden", label=say("lesson"))  # chosen in the panel Runs
     return TrainSidebar(fields)
 
 
-def recipe_of(task: str) -> dict[str, Any]:
-    """The numbers with which this task is known to learn."""
-    recipe = tasks.get(task).training
-    return {"steps": recipe.total_steps, "train_batch": recipe.batch_size, "lr": recipe.lr}
-
-
 def recipes_script() -> str:
-    """JavaScript: another task brings its own steps, batch and learning rate."""
-    table = {name: [recipe_of(name)[field] for field in RECIPE] for name in tasks.TASKS}
+    """JavaScript: another task brings the whole of its own recipe."""
+    table = {name: list(recipe_of(task).values()) for name, task in tasks.TASKS.items()}
     return f"(task) => ({json.dumps(table)})[task]"
 
 
-def refusal_payload(refusal: Refusal) -> dict[str, Any]:
-    """A refusal in both languages, with its ways out as buttons."""
-    choices = [
-        {"changes": dict(choice), "label": {lang: choice_label(choice, lang) for lang in words.LANGUAGES}}
-        for choice in refusal.choices
-        if set(choice) <= set(FIELDS)
-    ]
-    return {
-        "field": refusal.field,
-        "text": {lang: refusal.text(lang) for lang in words.LANGUAGES},
-        "choices": choices[:4],
-    }
-
-
-def choice_label(choice: Mapping[str, Any], lang: str) -> str:
-    """A way out, short enough for a button.
-
-    >>> choice_label({"steps": 4000, "lr": 1e-6}, "en")
-    'steps 4,000, lr 0.000001'
-    """
-    labels = {"recipe": "model", "lr": "lr_short"}
-    parts = []
-    for name, value in choice.items():
-        label = words.text(lang, f"train.{labels.get(name, name)}")
-        if name == "recipe":
-            shown = words.text(lang, f"train.recipe_{value}")
-        else:
-            shown = f"{value:,}" if isinstance(value, int) else in_line(lang, name, value)
-        parts.append(f"{label} {shown}")
-    return ", ".join(parts)
+def schedules_script() -> str:
+    """JavaScript: another schedule brings the rate and the warm-up that go with it."""
+    table = {name: by_schedule(name) for name in tasks.TASKS}
+    return f"(schedule, task, lr, warmup) => ({json.dumps(table)})[task]?.[schedule] ?? [lr, warmup]"

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
-from explorer import looks, plans, runs, theme, words
+from explorer import facts, looks, news, offers, plans, recipes, runs, theme, words
 from explorer import session as session_module
 from explorer.live import Trained
 from explorer.runs import Desk, Run
@@ -23,7 +23,17 @@ from transformer_core import tasks
 
 SMALL = Session.of_preset().change(d_model=12, n_heads=3, d_ff=17, n_encoder_layers=1, n_decoder_layers=1)
 SLICE = view.SLICE
-VALUES = ("copy", "mine", 4, 5, 0.3, 7)
+
+
+def values(task="copy", recipe="mine", steps=4, train_batch=5, lr=0.3, train_seed=7, **others) -> tuple:
+    """What the controls hold, in their order; the rest as a small run has it."""
+    chosen = {"task": task, "recipe": recipe, "steps": steps, "train_batch": train_batch, "optimizer": "adamw",
+              "schedule": "warmup", "lr": lr, "warmup": 60, "train_dropout": 0.0, "smoothing": 0.1, "clip": 1.0,
+              "train_seed": train_seed, "train_device": "cpu"} | others  # fmt: skip
+    return tuple(chosen[name] for name in view.FIELDS)
+
+
+VALUES = values()
 
 
 def event(do=None, **data) -> SimpleNamespace:
@@ -33,7 +43,7 @@ def event(do=None, **data) -> SimpleNamespace:
 def ask(run, do, values=VALUES, session=SMALL):
     """The run after a command, what the view was told, and the timer."""
     desk = Desk(run)
-    after, html, timer = view.command(desk, session, *values, event(do))
+    after, html, timer = view.command(event(do), desk, session, *values)
     assert skipped(after) or after is desk
     return desk.run, (None if skipped(html) else update_of(html)), timer
 
@@ -103,7 +113,7 @@ def test_a_tick_without_work_puts_the_timer_to_sleep():
 
 
 def test_step_pause_and_twenty():
-    run, _, _ = ask(None, "step", (*VALUES[:2], 60, *VALUES[3:]))
+    run, _, _ = ask(None, "step", values(steps=60))
     slices(run)
     assert run.step == 1 and run.state == "paused"
     ask(run, "more")
@@ -130,18 +140,18 @@ def test_rewind_repeats_the_run_and_frees_the_old_one():
 
 def test_rewind_takes_what_the_sidebar_says_now():
     run, _, _ = ask(None, "step")
-    run, told, _ = ask(run, "rewind", ("reverse", "mine", 9, 5, 0.3, 7))
+    run, told, _ = ask(run, "rewind", values("reverse", steps=9))
     assert (run.plan.task, told["plan"]["steps"]) == ("reverse", 9)
 
 
 def test_a_slice_that_ends_after_a_rewind_does_not_touch_the_new_run(monkeypatch):
     monkeypatch.setattr(view, "EVERY", 0.0)
-    desk, long = Desk(), (*VALUES[:2], 60, *VALUES[3:])
-    view.command(desk, SMALL, *long, event("play"))
+    desk, long = Desk(), values(steps=60)
+    view.command(event("play"), desk, SMALL, *long)
     old, late = desk.run, view.tick(desk)
     next(late)
-    view.command(desk, SMALL, *long, event("rewind"))
-    view.command(desk, SMALL, *long, event("play"))
+    view.command(event("rewind"), desk, SMALL, *long)
+    view.command(event("play"), desk, SMALL, *long)
     last = list(late)[-1]
     assert last[0] is desk and desk.run is not old and old.ended == "closed"
     assert all(skipped(output) for output in last[1:]), "neither its curve nor the timer of the new run"
@@ -158,7 +168,7 @@ def test_play_after_the_end_begins_anew():
 def test_play_after_a_pause_goes_on_with_the_same_run_whatever_the_sidebar_says():
     run, _, _ = ask(None, "step")
     slices(run)
-    same, _, _ = ask(run, "play", ("reverse", "mine", 9, 5, 0.3, 7))
+    same, _, _ = ask(run, "play", values("reverse", steps=9))
     assert same is run and run.step == 1 and run.running
 
 
@@ -174,7 +184,7 @@ def test_stop_ends_the_run_at_once_and_hands_its_model_over():
         assert all(skipped(output) for output in view.hand_over(nothing)), "once"
 
 
-LONG = (*VALUES[:2], 60, *VALUES[3:])  # a look every 50 steps
+LONG = values(steps=60)  # a look every 50 steps
 
 
 def test_what_is_said_of_a_stopped_run_is_of_the_step_at_which_it_stopped():
@@ -215,13 +225,13 @@ def test_steps_taken_one_by_one_are_each_looked_at():
 
 
 def test_hand_over_takes_no_model_from_a_run_that_goes_on():
-    run, _, _ = ask(None, "play", (*VALUES[:2], 60, *VALUES[3:]))
+    run, _, _ = ask(None, "play", values(steps=60))
     list(run.work(0, 9))
     assert all(skipped(output) for output in view.hand_over(Desk(run))) and run.running
 
 
 def test_a_failed_run_hands_over_the_weights_of_its_last_good_step():
-    run, _, _ = ask(None, "play", (*VALUES[:2], 60, *VALUES[3:]))
+    run, _, _ = ask(None, "play", values(steps=60))
     list(run.work(0, 9))
     run._model.decoder.layers[0].feed_forward.w_1.weight.data.fill_(math.nan)
     _, html, timer, trained = slices(run)[-1]
@@ -276,7 +286,7 @@ def test_a_value_that_cannot_be_is_refused_at_its_control_and_nothing_is_made(va
     "data", [None, "play", 7, [], {}, {"do": None}, {"do": ["play"]}, {"do": "__class__"}, {"do": "x" * 9999}]
 )
 def test_a_nonsense_command_starts_nothing(data):
-    after, html, _ = view.command(None, None, *VALUES, SimpleNamespace(_data=data))
+    after, html, _ = view.command(SimpleNamespace(_data=data), None, None, *VALUES)
     assert skipped(after) and update_of(html) == {"reply": "resync", "gone": True}
 
 
@@ -325,8 +335,8 @@ def test_a_task_brings_its_recipe():
 
 
 def test_stop_of_one_person_does_not_touch_another_s_run():
-    mine, _, _ = ask(None, "play", (*VALUES[:2], 60, *VALUES[3:]))
-    yours, _, _ = ask(None, "play", (*VALUES[:2], 60, *VALUES[3:]))
+    mine, _, _ = ask(None, "play", values(steps=60))
+    yours, _, _ = ask(None, "play", values(steps=60))
     list(mine.work(0, 9))
     list(yours.work(0, 9))
     ask(mine, "stop")

@@ -1,0 +1,82 @@
+"""What a run tells the page: where it stands, and what is new of its curve, its looks and its health. As plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from explorer import recipes, taking_up, words
+from explorer.facts import plain
+from explorer.fields import BY_NAME
+from explorer.offers import choice_label
+
+if TYPE_CHECKING:
+    from explorer.runs import Run
+    from transformer_core.doctor import Diagnosis
+
+CURVES = ("loss", "accuracy", "rate", "grad_norm")
+
+
+def status(run: Run) -> dict[str, Any]:
+    """Where the run stands, without its curve."""
+    speed = run.speed if run.running else None
+    return {
+        "run": run.id,
+        "state": run.state,
+        "step": run.step,
+        "steps": run.plan.steps,
+        "lr": plain(run.lr),
+        "rate_changes": [[step, plain(lr)] for step, lr in run.rate_changes],
+        "fault": run.fault,
+        "doctor": None if run.diagnosis is None else told(run.diagnosis),
+        "score": None if run.score is None else {key: plain(value) if isinstance(value, float) else value
+                                                 for key, value in asdict(run.score).items()},
+        "scored": not run.to_be_scored,
+        "again": None if run.again is None else {"steps": run.again.steps, "differs": run.differs},
+        "looked": len(run.looks),
+        "speed": speed and plain(speed),
+        "left": speed and plain((run.plan.steps - run.step) / speed),
+    }  # fmt: skip
+
+
+def news(run: Run, step: int = 0, looks: int = 0) -> dict[str, Any]:
+    """The curve from ``step`` on and the looks from number ``looks`` on: a delta, or with zeros the whole of it."""
+    told = {**status(run), "from": step, "looks_from": looks, "plan": run.plan.facts() if step == looks == 0 else None}
+    reports, seen = run.reports[step:], run.looks[looks:]
+    for name in CURVES:
+        told[name] = [plain(getattr(report, name)) for report in reports]
+    told["layers"] = [[short(norm) for norm in report.layer_norms.values()] for report in reports]
+    told["parts"] = list(reports[0].layer_norms) if reports else []
+    told["skipped"] = any(report.note for report in reports)
+    told["looks"] = [each.told() for each in seen]
+    if seen:
+        told |= {"scene": run.scene, "kept": taking_up.light(run.record()).to_json()}
+    return told
+
+
+def nothing_new(run: Run | None) -> dict[str, Any]:
+    """An empty delta: the browser has the curve already, or asks for it."""
+    step, looks = (run.step, len(run.looks)) if run is not None else (0, 0)
+    empty: dict[str, Any] = {name: [] for name in (*CURVES, "layers", "parts", "looks")}
+    return {"from": step, "looks_from": looks, **empty, "plan": None}
+
+
+def short(number: float) -> float | None:
+    """Three figures: the shade of a cell shows no more."""
+    number = plain(number)
+    return None if number is None else float(f"{number:.3g}")
+
+
+def told(found: Diagnosis) -> dict[str, Any]:
+    """What the doctor found, in both languages, with the one change to try as the page's fields."""
+    change = recipes.on_page(found.change.get("training", found.change))
+    change = {name: value for name, value in change.items() if name in BY_NAME}
+    return {
+        "kind": found.kind,
+        "tensor": found.tensor,
+        "cause": {lang: say(lang, found.cause, found.evidence) for lang in words.LANGUAGES},
+        "remedy": {lang: say(lang, found.remedy, found.evidence) for lang in words.LANGUAGES},
+        "change": change or None,
+        "label": {lang: choice_label(change, lang) for lang in words.LANGUAGES},
+    }
