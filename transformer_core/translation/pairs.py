@@ -92,11 +92,11 @@ class Pairs:
         Raises:
             ValueError: OpenCC is not installed.
         """
-        sides = [
+        sources, targets = (
             tuple(simplified("\n".join(side)).split("\n")) if language == "zh" else side
             for side, language in zip((self.sources, self.targets), self.languages, strict=True)
-        ]
-        return Pairs(*sides, self.lines, self.languages, self.read, self.dropped, self.sha256)
+        )
+        return Pairs(sources, targets, self.lines, self.languages, self.read, self.dropped, self.sha256)
 
 
 def read_pairs(data: str | bytes, *, source: str | int = "auto", max_lines: int = MAX_LINES) -> Pairs:
