@@ -31,6 +31,9 @@ class Limits:
     max_length: int = 128
     max_batch: int = 32
     max_text: int = 2000  # characters of one text box
+    max_record: int = 240 * 1024  # characters of a record that is put in
+    max_beam: int = 8  # hypotheses kept at once
+    max_decoded: int = 64  # tokens of one decoded sentence
     max_training_steps: int = 5000
     max_training_batch: int = 256
     max_training_flops: int = 20_000_000_000_000  # of all steps of a run; some fifteen minutes on one core

@@ -58,6 +58,8 @@ class Plan:
         """The task as this code has it: of the register, or of the sentences that were put in."""
         if self.corpus is not None:
             return shop.tasks.translation.task_of(self.corpus)
+        if (words := lessons.task_of(self.lesson)) is not None:
+            return words
         return shop.tasks.get(self.task)
 
     def facts(self) -> dict[str, Any]:
@@ -89,6 +91,8 @@ def plan(session: Session, limits: Limits, corpus: Corpus | None = None) -> Plan
     corpus = corpus if session.task == TRANSLATION else None
     task, instead_of = tasks.get(session.task) if corpus is None else tasks.translation.task_of(corpus), ""
     lesson, own = lessons.chosen(session), task.training
+    if lesson is not None:
+        task = lessons.task_of(session.lesson) or task
     decay = recipes.weight_decay(session.task, session.optimizer)
     try:
         if session.recipe == "mine":

@@ -11,8 +11,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from explorer.fields import NO_FAULT
 from explorer.facts import plain
+from explorer.fields import NO_FAULT
 from transformer_core import tasks
 
 if TYPE_CHECKING:
@@ -30,31 +30,32 @@ LIFT = 0.15
 
 
 class Seen(NamedTuple):
-    """A look at held-out questions: after how many steps, and which share of tokens and of whole answers was right."""
+    """A look at new questions: after how many steps, which share of tokens and whole answers is right, and the loss."""
 
     step: int
     token: float
     exact: float
+    loss: float | None
 
 
 def seen(record: RunRecord) -> list[Seen]:
     """The looks of a record; what a file calls a look and is none is left out."""
     found = []
     for look in record.looks:
-        numbers = [number(look, *names) for names in (("token", "token_accuracy"), ("exact", "exact_match"))]
-        step = look.get("step")
-        if isinstance(step, int) and not isinstance(step, bool) and None not in numbers:
-            found.append(Seen(step, *(float(each) for each in numbers if each is not None)))
+        step, sets = look.get("step"), look.get("sets")
+        new = sets.get("new") if isinstance(sets, Mapping) else None
+        if isinstance(step, bool) or not isinstance(step, int) or not isinstance(new, Mapping):
+            continue
+        token, exact, loss = (new.get(name) for name in ("token_accuracy", "exact_match", "loss"))
+        if share(token) and share(exact):
+            known = isinstance(loss, (int, float)) and not isinstance(loss, bool)
+            found.append(Seen(step, float(token), float(exact), float(loss) if known else None))
     return found
 
 
-def number(look: Mapping[str, Any], *names: str) -> float | None:
-    """The first of these that is a share between 0 and 1."""
-    for name in names:
-        value = look.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
-            return float(value)
-    return None
+def share(value: Any) -> bool:
+    """Whether this is a number between 0 and 1."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def configuration(record: RunRecord) -> dict[str, Any]:

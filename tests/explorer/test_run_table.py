@@ -26,9 +26,12 @@ def made(looks: tuple[tuple[int, float, float], ...] = LOOKS, name: str = "copy"
         "task": name, "model": task.model, "masks": task.masks, "seed": 7, "steps": 7, "ended": "stopped",
         "training": dataclasses.replace(task.training, task=name, steps=11, epochs=None), "losses": losses,
         "accuracies": losses_as_shares(7), "rates": losses_as_shares(7), "grad_norms": losses_as_shares(7),
-        "looks": [{"step": step, "token": token, "exact": exact, "loss": 1.0, "cells": [[1]]}
-                  for step, token, exact in looks],
+        "looks": [look(*numbers) for numbers in looks],
     } | changes)  # fmt: skip
+
+
+def look(step: int, token: Any, exact: Any, loss: Any = 1.0) -> dict[str, Any]:
+    return {"step": step, "sets": {"new": {"token_accuracy": token, "exact_match": exact, "loss": loss}, "longer": {}}}
 
 
 def losses_as_shares(n: int) -> tuple[float, ...]:
@@ -81,7 +84,7 @@ def test_two_corpora_of_one_name_differ():
     assert names(one, other) == {"corpus": ("pairs bbbbbbbb", "pairs aaaaaaaa")}
 
 
-# ------------------------------------------------------------------------------------------------------- what it reached
+# ------------------------------------------------------------------------------------------------------ what it reached
 
 
 def test_the_numbers_of_a_row():
@@ -123,10 +126,9 @@ def test_what_a_run_shows_is_told_by_its_measurements(looks, changes, key):
 
 def test_what_is_no_look_is_left_out():
     """A record may come from a stranger: its looks are any JSON."""
-    looks = [{}, {"step": "7", "token": 1.0, "exact": 1.0}, {"step": 7, "token": "x", "exact": 1.0},
-             {"step": True, "token": 1.0, "exact": 1.0}, {"step": 7, "token": 17.0, "exact": 1.0},
-             {"step": 5, "token_accuracy": 0.5, "exact_match": 0.25}]  # fmt: skip
-    assert run_table.seen(dataclasses.replace(made(), looks=tuple(looks))) == [(5, 0.5, 0.25)]
+    looks = [{}, {"step": 7}, {"step": 7, "sets": []}, {"step": 7, "sets": {"new": 1}}, look("7", 1.0, 1.0),
+             look(7, "x", 1.0), look(True, 1.0, 1.0), look(7, 17.0, 1.0), look(7, True, 1.0), look(5, 0.5, 1, None)]
+    assert run_table.seen(dataclasses.replace(made(), looks=tuple(looks))) == [(5, 0.5, 1.0, None)]
 
 
 # -------------------------------------------------------------------------------------------------------------- curves
