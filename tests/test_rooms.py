@@ -48,6 +48,7 @@ CORE = (
     "decoding",
     "translating",
     "training",
+    "doctor",
     "workshop",
     "parity",
     "checks",
