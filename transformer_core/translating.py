@@ -7,8 +7,8 @@ import torch
 from transformer_core.checked import check_whole
 from transformer_core.decoding import beam, greedy
 from transformer_core.model import Transformer
-from transformer_core.tasks.translation import ROOM, Questions
-from transformer_core.translation.corpus import Corpus, Pair
+from transformer_core.tasks.translation import ROOM
+from transformer_core.translation.corpus import Corpus, Pair, padded
 from transformer_core.translation.making import decode_ids, encode
 from transformer_core.translation.metrics import Score, measure
 
@@ -62,7 +62,7 @@ def written(model: Transformer, corpus: Corpus, pairs: Sequence[Pair], width: in
     order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][0]))
     for start in range(0, len(order), AT_ONCE):
         chosen = order[start : start + AT_ONCE]
-        src = Questions(tuple(pairs[i] for i in chosen)).padded[0]
+        src, _ = padded([pairs[i] for i in chosen])
         if width == 1:
             rows = greedy(model, src, max_length=length).tolist()
         else:

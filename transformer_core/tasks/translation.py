@@ -1,15 +1,13 @@
 """Translation: sentences of one language in, the same in another out; the task of any corpus."""
 
-import dataclasses
-from functools import cached_property, partial
+from functools import partial
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from transformer_core.batches import Batch
-from transformer_core.config import BEGIN, END, MaskConfig, ModelConfig, TrainConfig
+from transformer_core.config import END, PAD, MaskConfig, ModelConfig, TrainConfig
 from transformer_core.tasks.base import HeldOut, Odds, Task, odds_of, shift
 from transformer_core.translation.builtin import builtin
 from transformer_core.translation.corpus import Corpus, Pair
@@ -20,27 +18,31 @@ ROOM = 8
 """How many tokens longer than any in the corpus a sentence may be."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Questions:
-    """Draws out of these pairs, each as likely as any other."""
+GROUPS = 8
+"""Batches for training are drawn so many at a time, and one of them is taken."""
 
-    pairs: tuple[Pair, ...]
 
-    @cached_property
-    def padded(self) -> tuple[Int[Tensor, "N s"], Int[Tensor, "N t"]]:
-        """All sources, and all targets between begin and end."""
-        src = pad_sequence([torch.tensor(src) for src, _ in self.pairs], batch_first=True)
-        tgt = pad_sequence([torch.tensor([BEGIN, *tgt, END]) for _, tgt in self.pairs], batch_first=True)
-        return src, tgt
+def draw(
+    n: int, generator: torch.Generator, src: Int[Tensor, "N s"], target: Int[Tensor, "N t"], groups: int = 1
+) -> Batch:
+    """``n`` of the pairs of ``src`` and ``target``, each pair as likely as any other.
 
-    def __call__(self, n: int, generator: torch.Generator) -> Batch:
-        return self.batch(torch.randint(len(self.pairs), (n,), generator=generator))
+    With ``groups``, so many batches are drawn at once and sorted by length, and one of them is taken: sentences of much
+    the same length stand together, and little of a batch is padding. At most as many groups as there are batches.
+    """
+    groups = max(1, min(groups, len(src) // n))
+    chosen = torch.randint(len(src), (groups * n,), generator=generator)
+    if groups > 1:
+        lengths = (target[chosen] != PAD).sum(dim=1) * src.shape[1] + (src[chosen] != PAD).sum(dim=1)
+        start = n * int(torch.randint(groups, (), generator=generator))
+        chosen = chosen[lengths.argsort(stable=True)[start : start + n]]
+    return batch_of(src[chosen], target[chosen])
 
-    def batch(self, chosen: Int[Tensor, " B"]) -> Batch:
-        """The pairs of these numbers, as wide as the longest of them."""
-        src, target = (side[chosen] for side in self.padded)
-        decoder_input, labels = shift(target[:, : int((target != 0).sum(dim=1).max())])
-        return Batch(src[:, : int((src != 0).sum(dim=1).max())], decoder_input, labels)
+
+def batch_of(src: Int[Tensor, "B s"], target: Int[Tensor, "B t"]) -> Batch:
+    """These pairs, as wide as the longest of them."""
+    decoder_input, labels = shift(target[:, : int((target != PAD).sum(dim=1).max())])
+    return Batch(src[:, : int((src != PAD).sum(dim=1).max())], decoder_input, labels)
 
 
 def count(pairs: tuple[Pair, ...], size: int) -> Odds:
@@ -53,6 +55,7 @@ def task_of(corpus: Corpus) -> Task:
 
     The recipe is the small one for a small vocabulary, as the built-in corpus has it, else one for real sentences.
     """
+    train, held_out = corpus.tensors["train"], corpus.tensors["held_out"]
     small = len(corpus.tgt_symbols) <= SMALL_VOCABULARY
     src, tgt = ({"zh": "Chinese"}.get(side, "the other language") for side in corpus.options["languages"])
     return Task(
@@ -82,11 +85,11 @@ def task_of(corpus: Corpus) -> Task:
             task="translation", steps=1500 if small else 5000, batch_size=64, lr=1.0, schedule="warmup", warmup=300,
             optimizer="adam", label_smoothing=0.1, clip_norm=1.0,
         ),
-        draw=Questions(corpus.train),
+        draw=partial(draw, src=train[0], target=train[1], groups=GROUPS),
         needs_parts=frozenset(("cross_position", "order", "cross_attention")),
         sets=(
             HeldOut("new", "Held-out sentences, whose sources are not in training", "留出的句子，其源句不在训练集中",
-                    Questions(corpus.held_out)),
+                    partial(draw, src=held_out[0], target=held_out[1])),
         ),
     )  # fmt: skip
 

@@ -13,8 +13,13 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
 from transformer_core.batches import PAD_SIGN, SIGNS
-from transformer_core.config import FIRST_FREE, UNKNOWN
+from transformer_core.config import BEGIN, END, FIRST_FREE, PAD, UNKNOWN
 
 Ids = tuple[int, ...]
 Pair = tuple[Ids, Ids]
@@ -56,6 +61,11 @@ class Corpus:
         return MappingProxyType({word: i for i, word in enumerate(self.tgt_symbols) if i >= FIRST_FREE})
 
     @cached_property
+    def tensors(self) -> Mapping[str, tuple[Tensor, Tensor]]:
+        """ "train" and "held_out" as ``padded`` gives them; made once."""
+        return MappingProxyType({"train": padded(self.train), "held_out": padded(self.held_out)})
+
+    @cached_property
     def longest(self) -> tuple[int, int]:
         """The most tokens of a source, and of a target without its begin and end."""
         pairs = (*self.train, *self.held_out)
@@ -66,6 +76,17 @@ class Corpus:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def padded(pairs: Sequence[Pair]) -> tuple[Int[Tensor, "N s"], Int[Tensor, "N t"]]:
+    """All sources, and all targets between begin and end, each side as wide as its longest.
+
+    >>> [side.tolist() for side in padded([((7, 8), (9,)), ((7,), (5, 6))])]
+    [[[7, 8], [7, 0]], [[1, 9, 2, 0], [1, 5, 6, 2]]]
+    """
+    src = pad_sequence([torch.tensor(src) for src, _ in pairs], batch_first=True, padding_value=PAD)
+    target = [torch.tensor([BEGIN, *tgt, END]) for _, tgt in pairs]
+    return src, pad_sequence(target, batch_first=True, padding_value=PAD)
 
 
 def ids_of(words: Iterable[str], known: Mapping[str, int]) -> Ids:
