@@ -80,7 +80,7 @@ ADDITION = Task(
     ),
     masks=MaskConfig(),
     training=TrainConfig(
-        task="addition", steps=1500, batch_size=128, lr=0.2, schedule="warmup", warmup=60, optimizer="adamw",
+        task="addition", steps=1200, batch_size=128, lr=3e-3, schedule="cosine", warmup=60, optimizer="adamw",
         weight_decay=0.01, label_smoothing=0.1, clip_norm=1.0,
     ),
     draw=draw,

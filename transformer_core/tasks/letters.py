@@ -82,8 +82,9 @@ def held_out(rewrite: Rewrite) -> tuple[HeldOut, HeldOut]:
 
 
 @cache
-def odds() -> Odds:
-    """The odds of the labels for letters drawn at random. The letters before tell nothing: a context is a place.
+def odds(kinds: int = len(ALPHABET), size: int = len(SYMBOLS)) -> Odds:
+    """The odds of the labels for words of ``kinds`` letters out of ``size`` ids. A context is a place: the letters
+    before tell nothing.
 
     Places 0 to 2 always hold a letter, place 7 only the end.
 
@@ -98,6 +99,7 @@ def odds() -> Odds:
     places = []
     for place in range(LONGEST + 1):
         ends = sum(length == place for length in lengths) / labels
-        letter = sum(length > place for length in lengths) / labels / len(ALPHABET)
-        places.append(tuple(ends if v == END else letter if v in DRAWN else 0.0 for v in range(len(SYMBOLS))))
+        letter = sum(length > place for length in lengths) / labels / kinds
+        drawn = range(FIRST_FREE, FIRST_FREE + kinds)
+        places.append(tuple(ends if v == END else letter if v in drawn else 0.0 for v in range(size)))
     return tuple(places)

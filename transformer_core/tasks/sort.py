@@ -71,7 +71,8 @@ SORT = Task(
     count=odds,
     model=letters.MODEL,
     masks=MaskConfig(),
-    training=letters.recipe("sort"),
+    # With the warm-up schedule the rate stays too high at the end: one run in six had 98.6 % right, another fell back.
+    training=letters.recipe("sort").replace(schedule="cosine", lr=3e-3),
     draw=draw,
     needs_parts=frozenset(("cross_position", "cross_attention")),
     sets=letters.held_out(in_order),
