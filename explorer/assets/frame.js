@@ -157,10 +157,10 @@ TL.frame = (() => {
   // The first Tab stop: past the sidebar to what the tab is about.
   function addSkip() {
     const word = (name, only) => el("span", { class: `tl-${only}-only`, data: { tlWord: name } });
-    const link = el("a", { class: "tl-skip", href: "#tl-tabs" }, word("frame.skip", "explore"), word("frame.skip_masks", "masks"), word("frame.skip_train", "train"), word("frame.skip_break", "break"), word("frame.skip_compare", "compare"));
+    const link = el("a", { class: "tl-skip", href: "#tl-tabs" }, word("frame.skip", "explore"), word("frame.skip_masks", "masks"), word("frame.skip_train", "train"), word("frame.skip_decode", "decode"), word("frame.skip_break", "break"), word("frame.skip_compare", "compare"));
     link.addEventListener("click", (event) => {
       event.preventDefault(); // the address is ours
-      const goals = { explore: '.tl-x-rows tr[tabindex="0"]', masks: '.tl-m-map [tabindex="0"]', train: ".tl-tr-transport button:not([disabled])", break: '.tl-break [tabindex="0"]', compare: '.tl-c-list [tabindex="0"]' };
+      const goals = { explore: '.tl-x-rows tr[tabindex="0"]', masks: '.tl-m-map [tabindex="0"]', train: ".tl-tr-transport button:not([disabled])", decode: '.tl-d-tree [tabindex="0"]', break: '.tl-break [tabindex="0"]', compare: '.tl-c-list [tabindex="0"]' };
       (document.querySelector(goals[TL.tab()]) || tabButtons()[0])?.focus();
     });
     document.querySelector(".gradio-container").prepend(link);
