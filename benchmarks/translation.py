@@ -145,9 +145,10 @@ def run(kind: str, corpus: Corpus, task: Task, seed: int, minutes: float, every:
             print(f"  {kind} {spent / 60:5.1f} min  step {step:6d}  loss {mean:.3f}  held out "
                   f"{held_out_loss(model, corpus):.3f}  BLEU of 300 {some.bleu:.2f}", flush=True)  # fmt: skip
     score, answers = judge(model, corpus)
-    print(f"{kind}, seed {seed}: {step:,} steps in {spent / 60:.1f} minutes of CPU ("
-          f"{(time.perf_counter() - started) / 60:.0f} by the clock, looks and all), {score.n} held-out sentences: BLEU {score.bleu:.2f}, chrF {score.chrf:.2f}, "
-          f"loss {held_out_loss(model, corpus):.3f}; {score.signature}")  # fmt: skip
+    clock = (time.perf_counter() - started) / 60
+    print(f"{kind}, seed {seed}: {step:,} steps in {spent / 60:.1f} minutes of CPU ({clock:.0f} by the clock, with "
+          f"looks), {score.n} held-out sentences: BLEU {score.bleu:.2f}, chrF {score.chrf:.2f}, loss "
+          f"{held_out_loss(model, corpus):.3f}; {score.signature}")  # fmt: skip
     for i in range(0, len(answers), max(1, len(answers) // 8)):
         print(f"    {''.join(corpus.src_symbols[token] for token in corpus.held_out[i][0])} | {answers[i]} | "
               f"{corpus.references[i]}", flush=True)  # fmt: skip

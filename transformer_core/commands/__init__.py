@@ -6,7 +6,7 @@ prints to stdout and gives the exit status. Whatever it refuses, it raises as a 
 
 from types import ModuleType
 
-from transformer_core.commands import check, compare, faults, ledger, masks, presets, train
+from transformer_core.commands import check, compare, faults, ledger, masks, presets, train, translate
 
 __all__ = ["COMMANDS"]
 
@@ -17,6 +17,7 @@ COMMANDS: dict[str, ModuleType] = {
     "ledger": ledger,
     "masks": masks,
     "train": train,
+    "translate": translate,
     "presets": presets,
 }
 """Every command under its name, in the order in which they are listed."""

@@ -1,4 +1,4 @@
-"""BLEU and chrF by sacreBLEU, so that a figure can be compared with those of others; the signature says how it counts."""
+"""BLEU and chrF by sacreBLEU, so that a figure can be compared with others; the signature says how it counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ def measure(translations: Sequence[str], references: Sequence[str], language: st
             f"there are {len(translations)} translations and {len(references)} references; each translation needs one"
         )
     try:
-        from sacrebleu.metrics import BLEU, CHRF
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
     except ImportError:
         raise ValueError("BLEU is counted by sacreBLEU, and it is not installed: pip install sacrebleu") from None
     bleu, chrf = BLEU(tokenize="zh" if language == "zh" else "13a"), CHRF()
