@@ -1,7 +1,8 @@
-"""Three measurements beside a search: the best of all sequences, training and decoding on one sentence, and the cache."""
+"""Three measurements beside a search: the best of all, training and decoding on one sentence, and the cache."""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -122,10 +123,8 @@ def cache(search: Search) -> dict[str, Any]:
 
 def _greedy_row(search: Search, end: int, longest: int, name: str) -> dict[str, Any]:
     model, row = search.subject.model, search.source.row()
-    ways = {
-        kept: (lambda kept=kept: decoding.greedy(model, row, max_length=longest, end_id=end, cache=kept))
-        for kept in (False, True)
-    }
+    asked = {"max_length": longest, "end_id": end}
+    ways = {kept: functools.partial(decoding.greedy, model, row, **asked, cache=kept) for kept in (False, True)}
     plain, cached = ways[False](), ways[True]()
     scores = [_score_of(search, cached[0].tolist(), kept) for kept in (False, True)]
     return {
@@ -143,10 +142,11 @@ def _score_of(search: Search, tokens: list[int], kept: bool) -> float:
 
 def _beam_row(search: Search, width: int) -> dict[str, Any]:
     model, row = search.subject.model, search.source.row()
-    ways: dict[bool, Callable[[], list[Hypothesis]]] = {
-        kept: (lambda kept=kept: decoding.beam(model, row, width, max_length=search.longest, length_norm=search.norm, cache=kept)[0])
-        for kept in (False, True)
-    }  # fmt: skip
+
+    def found(kept: bool) -> list[Hypothesis]:
+        return decoding.beam(model, row, width, max_length=search.longest, length_norm=search.norm, cache=kept)[0]
+
+    ways = {kept: functools.partial(found, kept) for kept in (False, True)}
     plain, cached = ways[False](), ways[True]()
     pairs = list(zip(plain, cached, strict=False))
     return {

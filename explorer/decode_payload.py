@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import torch
 
 from explorer import decode_subject
-from explorer.decode_search import Answer, Node, Search, shares_of
+from explorer.decode_search import Search
 from explorer.decode_subject import ENDLESS
 from explorer.decode_table import of_trap
+from explorer.decode_tree import Answer, Node, Tree, shares_of, tree_of
 from explorer.decode_watch import Seen, begun
 from explorer.mathml import block
 from transformer_core.decoding import TRAPS
@@ -27,10 +29,11 @@ START = "s"
 
 def payload(search: Search) -> dict[str, Any]:
     """Everything the tab shows of a search but what is measured afterwards."""
-    tree, session = search.tree, search.session
+    tree, session = tree_of(search), search.session
     nodes = [_start(), *(_node(node) for node in _ordered(tree.nodes))]
-    states = _states(search)
-    tokens = {token for node in tree.nodes for token in node.tokens} | {row[0] for state in states.values() for row in state["top"]}
+    states = _states(search, tree)
+    tokens = {token for node in tree.nodes for token in node.tokens}
+    tokens |= {token for state in states.values() for token, *_ in state["top"]}
     return {
         "id": search.id, "method": session.dec_method, "width": session.dec_width,
         "norm": "on" if search.norm else "off", "longest": search.longest, "stopped": tree.stopped,
@@ -39,10 +42,9 @@ def payload(search: Search) -> dict[str, Any]:
         "begin": search.begin, "tokens": {token: word(search, token) for token in (*sorted(tokens), search.begin)},
         "lang": decode_subject.language(search.subject, 1) if search.subject is not None else None,
         "nodes": nodes, "states": states,
-        "steps": [{"looked": s.looked, "kept": s.kept, "finished": s.finished, "cut": s.cut, "more": s.more} for s in tree.steps],
+        "steps": [dataclasses.asdict(step) for step in tree.steps],
         "hyps": [_hypothesis(search, answer) for answer in tree.answers],
-        "looked": len(search.watch.seen), "milliseconds": round(search.milliseconds, 1),
-        "formula": formula(search),
+        "looked": len(search.watch.seen), "formula": formula(search),
     }  # fmt: skip
 
 
@@ -98,17 +100,17 @@ def _ordered(nodes: Sequence[Node]) -> list[Node]:
     return sorted(nodes, key=lambda node: (len(node.tokens), node.fate == "cut", -node.total, node.tokens))
 
 
-def _states(search: Search) -> dict[str, dict[str, Any]]:
+def _states(search: Search, tree: Tree) -> dict[str, dict[str, Any]]:
     """What was said after each node that is drawn and was gone on from."""
-    shown = [(), *(node.tokens for node in search.tree.nodes)]
+    shown = [(), *(node.tokens for node in tree.nodes)]
     seen = {tokens: search.watch.seen.get(begun(search.begin, tokens)) for tokens in shown}
-    return {name_of(tokens): _state(search, said, tokens) for tokens, said in seen.items() if said is not None}
+    return {name_of(tokens): _state(search, tree, said, tokens) for tokens, said in seen.items() if said is not None}
 
 
-def _state(search: Search, said: Seen, tokens: Sequence[int]) -> dict[str, Any]:
+def _state(search: Search, tree: Tree, said: Seen, tokens: Sequence[int]) -> dict[str, Any]:
     shares = said.log_probs.exp()
     drawn = shares_of(search, said.log_probs) if search.session.dec_method == "sample" else shares
-    taken = {node.tokens[-1] for node in search.tree.nodes if node.tokens[:-1] == tuple(tokens) and node.fate != "cut"}
+    taken = {node.tokens[-1] for node in tree.nodes if node.tokens[:-1] == tuple(tokens) and node.fate != "cut"}
     order = shares.argsort(descending=True, stable=True).tolist()
     top = order[:TOP]
     top += [token for token in order[TOP:] if token in taken]
@@ -157,10 +159,9 @@ def _table(search: Search) -> dict[str, Any] | None:
     table = search.table
     if table is None:
         return None
-    return {
-        "symbols": list(table.symbols), "edited": table != of_trap(search.session.dec_from),
-        "rows": [{"after": [table.symbols[token] for token in written], "p": list(row)} for written, row in table.rows.items()],
-    }  # fmt: skip
+    names = table.symbols
+    rows = [{"after": [names[token] for token in written], "p": list(row)} for written, row in table.rows.items()]
+    return {"symbols": list(names), "edited": table != of_trap(search.session.dec_from), "rows": rows}
 
 
 def _trap_facts(search: Search) -> dict[str, Any]:

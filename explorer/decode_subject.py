@@ -1,4 +1,4 @@
-"""What is decoded: the model at hand and a source sentence, typed with the words of its task or held out from training."""
+"""What is decoded: the model at hand, and a sentence typed with the words of its task or held out from training."""
 
 from __future__ import annotations
 

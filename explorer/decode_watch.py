@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from explorer.refusals import Refusal
-from transformer_core.config import BEGIN
 from transformer_core.ledger import trace
 from transformer_core.model import Transformer
 
@@ -83,7 +82,7 @@ class ModelReader:
 
 def begun(begin: int, tokens: Sequence[int]) -> Beginning:
     """
-    >>> begun(BEGIN, (5, 6))
+    >>> begun(1, (5, 6))
     (1, 5, 6)
     """
     return (begin, *tokens)

@@ -1,6 +1,6 @@
 """What the tab Decode shows: one search with all that it looked at, and three measurements beside it. Knows no gradio.
 
-Everything here is bounded before it starts: tokens, hypotheses, operations; and it waits for its turn as every run does.
+Everything here is bounded before it starts, in tokens, hypotheses and operations, and waits for its turn as every run.
 Words are not in the payload: the page holds both languages.
 """
 
@@ -103,14 +103,15 @@ def label_of(choice: Mapping[str, Any], lang: str) -> str:
     """What a button for these changes says.
 
     >>> label_of({"dec_length": 4}, "en"), label_of({"dec_method": "greedy"}, "en")
-    ('longest 4', 'method: greedy')
+    ('longest 4', 'Method: greedy')
     """
     if "dec_table" in choice:
         return text(lang, "decode.table_scale")
     if "dec_from" in choice:
         return text(lang, f"decode.{choice['dec_from']}")
     if "dec_method" in choice:
-        return f"{text(lang, 'decode.method')}{text(lang, 'decode.colon')}{text(lang, 'decode.method_' + choice['dec_method'])}"
+        method = text(lang, f"decode.method_{choice['dec_method']}")
+        return text(lang, "decode.method") + text(lang, "decode.colon") + method
     return ", ".join(f"{text(lang, f'decode.{name}')} {value}" for name, value in choice.items())
 
 
