@@ -14,24 +14,24 @@ from typing import Any
 import gradio as gr
 from starlette.middleware import Middleware
 
-from explorer import api, changes, comparing, studio, theme
+from explorer import api, changes, comparing, decoding_view, studio, theme
 from explorer.changes import CONTROLS, TRAINING, Asked, Change, Handler
 from explorer.guard import Guard
 from explorer.limits import Limits
 from explorer.payload import explore_payload
 from explorer.session import Session
-from explorer.views import break_it, compare, explore, masks, sidebar, train
+from explorer.views import break_it, compare, decode, explore, masks, runs, sidebar, train
 from explorer.words import LANGUAGES, section, text
 
 STATE_SECONDS = 1800  # what a tab holds is freed half an hour after its last change
 # Values arrive as they were sent: gradio's own checks differ from control to control, say nothing readable, and cost a
 # thread switch each. Session.cleaned checks every one.
 QUIET: dict[str, Any] = {"queue": False, "preprocess": False, "show_progress": "hidden", "api_visibility": "private"}
-WORDS_OF_SCRIPTS = ("frame", "sidebar", "masks", "train", "break", "compare")
-TABS = ("explore", "masks", "train", "break", "compare")
+WORDS_OF_SCRIPTS = ("frame", "sidebar", "masks", "train", "runs", "decode", "break", "compare")
+TABS = ("explore", "masks", "train", "decode", "break", "compare")
 SCRIPTS = {
-    "explore": explore.SCRIPTS, "masks": masks.SCRIPTS, "train": train.SCRIPTS, "break": break_it.SCRIPTS,
-    "compare": compare.SCRIPTS,
+    "explore": explore.SCRIPTS, "masks": masks.SCRIPTS, "train": train.SCRIPTS, "runs": runs.SCRIPTS,
+    "decode": decode.SCRIPTS, "break": break_it.SCRIPTS, "compare": compare.SCRIPTS,
 }  # fmt: skip
 TITLE = "Transformer Ledger"
 
@@ -49,6 +49,8 @@ class Page:
     explore: explore.ExploreView
     masks: masks.MasksView
     train: train.TrainView
+    runs: runs.RunsView
+    decode: decode.DecodeView
     broken: break_it.BreakView
     compare_side: compare.CompareSidebar
     compare: compare.CompareView
@@ -120,6 +122,11 @@ class Page:
     def _masks(self, change: Change) -> Any:
         return gr.skip() if change.detail is None else gr.HTML(value=packed(change.detail))
 
+    def decode_updates(self, change: Change) -> list[Any]:
+        """A search on Decode, or why there is none; the address has its choices."""
+        kept = remembered(change)
+        return [*kept, gr.HTML(value=packed(change.detail))]
+
     def catch_up(self, change: Change) -> Any:
         """Explore after a change on Masks."""
         return self._core(change)[3]
@@ -185,6 +192,7 @@ def build() -> gr.Blocks:
             side = sidebar.build(limits, first)
             train_side = train.build_sidebar(first, limits)
             masks.build_sidebar()
+            decode.build_sidebar()
             break_it.build_sidebar()
             compare_side = compare.build_sidebar(first)
             foot = sidebar.build_foot()
@@ -203,13 +211,16 @@ def build() -> gr.Blocks:
                 masks_view = masks.build_tab()
             with gr.Tab(text("en", "frame.tab_train"), id="train", elem_id="tl-tab-train") as train_tab:
                 train_view = train.build_tab(train_side, states[0], states[2])
+                runs_view = runs.build_tab(train_side, train_view, states[0], states[2])
+            with gr.Tab(text("en", "frame.tab_decode"), id="decode", elem_id="tl-tab-decode") as decode_tab:
+                decode_view = decode.build_tab()
             with gr.Tab(text("en", "frame.tab_break"), id="break", elem_id="tl-tab-break") as break_tab:
                 break_view = break_it.build_tab(states[0])
             with gr.Tab(text("en", "frame.tab_compare"), id="compare", elem_id="tl-tab-compare") as compare_tab:
                 compare_view = compare.build_tab(compare_side, states)
         hint = gr.Textbox(visible="hidden", label="hint")
-        items = (explore_tab, masks_tab, train_tab, break_tab, compare_tab)
-        views = (explore_view, masks_view, train_view, break_view, compare_side, compare_view)
+        items = (explore_tab, masks_tab, train_tab, decode_tab, break_tab, compare_tab)
+        views = (explore_view, masks_view, train_view, runs_view, decode_view, break_view, compare_side, compare_view)
         page = Page(states, frame, side, train_side, tabs, items, *views)
         _wire(page, blocks, foot, hint)
         blocks.unload(TabClosed(blocks, [state._id for state in states]))
@@ -240,12 +251,17 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
     wires: Sequence[tuple[Callable[..., Any], Handler]] = (
         (page.side.controls["preset"].input, changes.choose_preset),
         (page.frame.apply, changes.apply),
+        (page.runs.html.apply, changes.apply),
         (page.broken.html.apply, changes.apply),
         (page.compare.html.apply, changes.apply),
         (foot.reset, changes.reset),
     )
     for event, handler in wires:
         event(served(handler, page.control_updates), controls, page.control_outputs, **latest)
+    mended = page.train.html.mend(
+        served(changes.apply, page.control_updates), controls, page.control_outputs, **latest
+    )
+    mended.then(train.preview, page.train.preview_inputs, page.train.html, **QUIET)
     for done in page.train.trained_events:
         done.then(served(changes.show_trained, page.control_updates), controls, page.control_outputs, **QUIET)
     page.frame.language(served(changes.speak, page.word_updates), controls, page.word_outputs, **latest)
@@ -254,6 +270,7 @@ def _wire(page: Page, blocks: gr.Blocks, foot: gr.HTML, hint: gr.Textbox) -> Non
     slow = {**QUIET, "queue": True, "trigger_mode": "multiple", "concurrency_limit": 2}
     page.explore.html.probe(served(changes.probe, page.probe_updates), [*page.states], page.run_outputs[:4], **slow)
     _wire_masks(page, slow)
+    _wire_decode(page, slow)
     page.broken.html.pick(served(changes.pick, remembered), [*page.states], [page.states[0], page.frame], **latest)
     gr.on(
         [field.change for field in page.train_side.fields.values()], served(changes.remember_training, remembered),
@@ -287,6 +304,15 @@ def _wire_masks(page: Page, slow: dict[str, Any]) -> None:
     html.measure(served(studio.measure, measured), states, html, **slow)
 
 
+def _wire_decode(page: Page, slow: dict[str, Any]) -> None:
+    """A search and what is measured of it go through the queue; where one looks is only remembered."""
+    html, states = page.decode.html, [*page.states]
+    html.ask(served(decoding_view.ask, page.decode_updates), states, [page.states[0], page.frame, html], **slow)
+    html.measure(served(decoding_view.measure, measured), states, html, **slow)
+    html.look(served(decoding_view.remember, remembered), states, [page.states[0], page.frame],
+              **{**QUIET, "trigger_mode": "always_last"})  # fmt: skip
+
+
 def moved_by_hand(control: Any) -> Any:
     """The event of a control that a person has moved.
 
@@ -310,7 +336,7 @@ def served(handler: Handler, updates: Callable[[Change], Any], opening: bool = F
 
 
 def measured(change: Change) -> Any:
-    """What was measured on Masks; an answer in every case."""
+    """What was measured on Masks or Decode; an answer in every case."""
     return gr.HTML(measured=packed(change.detail))
 
 
