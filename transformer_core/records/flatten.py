@@ -49,21 +49,33 @@ class _Flattening:
         self.library, self.facts, self.roots, self.stand_ins = library, facts, roots, stand_ins
         self.extra = ast.parse(extra)
         self.behind_dots: set[Place] = set()
+        self._trees: dict[str, ast.Module] = {}
+        self._names: dict[str, list[ast.Name]] = {}
+
+    def tree(self, text: str) -> ast.Module:
+        if text not in self._trees:
+            self._trees[text] = ast.parse(text)
+        return self._trees[text]
+
+    def read(self, text: str) -> list[ast.Name]:
+        """The names that a piece of code reads and does not define."""
+        if text not in self._names:
+            self._names[text] = list(global_names(self.tree(text)))
+        return self._names[text]
 
     def closure(self, names: Mapping[Place, str]) -> dict[Place, str]:
         """Every definition that is needed, as text. What is read may need more, so it goes round until all is there."""
         texts: dict[Place, str] = {}
-        used, stored = _attributes([self.extra])
+        pruner = Pruner(self.library, self.facts, names)
+        pruner.used, pruner.stored = _attributes([self.extra])
         while True:
-            pruner = Pruner(self.library, self.facts, names, used, stored)
-            written = self._round(pruner, used)
-            trees = [self.extra, *(ast.parse(text) for text in written.values())]
-            now_used, now_stored = _attributes(trees)
-            if written == texts and now_used == used and now_stored == stored:
+            written = self._round(pruner)
+            used, stored = _attributes([self.extra, *map(self.tree, written.values())])
+            if (written, used, stored) == (texts, pruner.used, pruner.stored):
                 return texts
-            texts, used, stored = written, now_used, now_stored
+            texts, pruner.used, pruner.stored = written, used, stored
 
-    def _round(self, pruner: Pruner, used: Collection[str]) -> dict[Place, str]:
+    def _round(self, pruner: Pruner) -> dict[Place, str]:
         texts: dict[Place, str] = {}
         open_places = list(self.roots)
         renamed = {name: place for place, name in pruner.names.items()}
@@ -72,8 +84,8 @@ class _Flattening:
             if place in texts:
                 continue
             stand_in = self.stand_ins.get(place)
-            texts[place] = stand_in(used) if stand_in else pruner.write(place)
-            for name in global_names(ast.parse(texts[place])):
+            texts[place] = stand_in(pruner.used) if stand_in else pruner.write(place)
+            for name in self.read(texts[place]):
                 meant = (
                     pruner.behind_dots.get(name.id) or renamed.get(name.id) or self.library.find(place[0], name.id)
                 )  # fmt: skip
@@ -137,7 +149,7 @@ class _Flattening:
         for module, name in own:
             wanted.setdefault(module, set()).add(name)
         for place, text in texts.items():
-            for node in global_names(ast.parse(text)):
+            for node in self.read(text):
                 meant = self.library.find(place[0], node.id)
                 if meant is not None and len(meant) == 3:
                     origin, inside, local = meant

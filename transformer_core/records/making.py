@@ -12,7 +12,7 @@ import torch
 
 from transformer_core.config import MaskConfig, ModelConfig, TrainConfig
 from transformer_core.cost import estimate
-from transformer_core.records.fields import CORPUS
+from transformer_core.records.fields import check_corpus
 from transformer_core.records.record import RunRecord
 from transformer_core.training import StepReport
 
@@ -48,13 +48,13 @@ def record_of(
 
 
 def corpus_facts(corpus: Any) -> dict[str, Any] | None:
-    """Name, sha256, options and counts of a corpus; of plain facts, the facts."""
+    """Name, sha256, options and counts of a corpus, as plain data; of plain facts, the facts."""
     if corpus is None or isinstance(corpus, Mapping):
         return None if corpus is None else dict(corpus)
-    facts = {key: getattr(corpus, key) for key in CORPUS if key != "counts"}
     counts = {"train": len(corpus.train), "held_out": len(corpus.held_out),
               "src_symbols": len(corpus.src_symbols), "tgt_symbols": len(corpus.tgt_symbols)}  # fmt: skip
-    return {**facts, "options": dict(facts["options"]), "counts": counts}
+    facts = {"name": corpus.name, "sha256": corpus.sha256, "options": dict(corpus.options), "counts": counts}
+    return check_corpus("corpus", facts)
 
 
 def finite(value: Any) -> Any:

@@ -48,11 +48,11 @@ class Pruner:
     calls is left out.
     """
 
-    def __init__(
-        self, library: Library, facts: Facts, names: Mapping[Place, str], used: Collection[str],
-        stored: Collection[str],
-    ) -> None:  # fmt: skip
-        self.library, self.facts, self.names, self.used, self.stored = library, facts, names, used, stored
+    def __init__(self, library: Library, facts: Facts, names: Mapping[Place, str]) -> None:
+        self.library, self.facts, self.names = library, facts, names
+        self.used: Collection[str] = ()
+        self.stored: Collection[str] = ()
+        self._functions: dict[Place, str] = {}
         self.behind_dots: dict[str, Place] = {}
         """What was written in place of ``letters.draw`` -> where that stands."""
 
@@ -66,7 +66,11 @@ class Pruner:
         """The definition at ``place``, with the text that stands behind it if it is a constant that is explained."""
         source = self.library[place[0]]
         node = source.definitions[place[1]]
-        return _Writing(self, source).top(node)
+        if isinstance(node, ast.ClassDef):  # what is left of it depends on what is used elsewhere
+            return _Writing(self, source).top(node)
+        if place not in self._functions:
+            self._functions[place] = _Writing(self, source).top(node)
+        return self._functions[place]
 
 
 class _Writing:
@@ -237,7 +241,7 @@ class _Writing:
             kept.append(paragraph.rstrip())
         indent = " " * node.col_offset
         said = indent + opening + "\n\n".join(kept)
-        closing = f'\n{indent}"""' if "\n" in said else '"""'
+        closing = f'\n{indent}"""' if "\n" in said or len(said) > 117 else '"""'
         return (said + closing).split("\n")
 
     # ---- text
@@ -391,9 +395,10 @@ def _without_last_comment(lines: list[str]) -> list[str]:
 
 def _used_up(lines: list[str], before: ast.AST) -> list[str]:
     """The lines without assignments to names that only something left out has read; ``before`` is the whole."""
+    always = {name for name, _ in _idle(before)}
     while True:
         tree = ast.parse("\n".join(lines))
-        idle = next((node for node in _idle(tree) if node[0] not in {name for name, _ in _idle(before)}), None)
+        idle = next((each for each in _idle(tree) if each[0] not in always), None)
         if idle is None:
             return lines
         _, node = idle

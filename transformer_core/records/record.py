@@ -49,7 +49,7 @@ class RunRecord(Checked):
 
     task: str = checked("copy", check_task, "choice")
     corpus: dict[str, Any] | None = field(default=None, metadata=plain_object(check_corpus))
-    """Of a translation: name, sha256 of the ids, options and counts."""
+    """Of a translation: name, sha256, options and counts; None stands for the built-in one."""
     model: ModelConfig = field(default=ModelConfig(), metadata=settings(ModelConfig))
     masks: MaskConfig = field(default=MaskConfig(), metadata=settings(MaskConfig))
     training: TrainConfig = field(default=TrainConfig(), metadata=settings(TrainConfig))

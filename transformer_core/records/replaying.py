@@ -1,10 +1,15 @@
 """A run once more: its losses beside those recorded, or its next step where it was left."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from transformer_core.config import FIRST_FREE
+from transformer_core.errors import ConfigError
+from transformer_core.experiments.lesson import copy_of
 from transformer_core.faults import FAULTS
 from transformer_core.model import Transformer
+from transformer_core.records.making import corpus_facts
 from transformer_core.records.record import RunRecord
 from transformer_core.records.weights import load_training, load_weights
 from transformer_core.tasks import Task
@@ -28,9 +33,37 @@ def shop_of(record: RunRecord) -> Workshop:
 
 
 def task_of(record: RunRecord, corpus: Any = None, shop: Workshop | None = None) -> Task:
-    """The task of the run, as its code has it."""
-    task: Task = (shop or shop_of(record)).tasks.get(record.task)
+    """The task of the run as its code has it: of a translation that of its corpus, of a lesson with its letters.
+
+    Raises:
+        ConfigError: the corpus is not the run's, or is needed and missing.
+    """
+    tasks = (shop or shop_of(record)).tasks
+    sentences = corpus_of(record, corpus)
+    task: Task = tasks.get(record.task) if sentences is None else tasks.task_of(sentences)
+    if record.task == "copy" and record.model.src_vocab_size != task.model.src_vocab_size:
+        return copy_of(record.model.src_vocab_size - FIRST_FREE)  # the lesson that has many letters
     return task
+
+
+def corpus_of(record: RunRecord, corpus: Any = None) -> Any:
+    """The corpus of a translation: the one given, or the built-in one; None for other tasks.
+
+    Raises:
+        ConfigError: it is not the one that the run learned from.
+    """
+    if record.task != "translation":
+        return None
+    from transformer_core.translation import builtin  # made when first asked for
+
+    corpus = builtin() if corpus is None else corpus
+    if record.corpus is not None:
+        given = corpus_facts(corpus) or {}
+        if any(given[key] != record.corpus[key] for key in given if key != "name"):
+            said = f"{corpus.name} (sha256 {corpus.sha256})"
+            raise ConfigError("record_corpus", field="corpus", given=said, name=record.corpus["name"],
+                              wanted=record.corpus["sha256"])  # fmt: skip
+    return corpus
 
 
 def start(record: RunRecord, corpus: Any = None) -> tuple[Transformer, Training]:
@@ -43,9 +76,7 @@ def start(record: RunRecord, corpus: Any = None) -> tuple[Transformer, Training]
     shop = shop_of(record)
     task = task_of(record, corpus, shop)
     model = shop.model.build(record.model, record.masks, seed=record.seed, device=record.device)
-    training = shop.training.train(
-        model, task, record.training, record.seed, rate_changes=record.rate_changes
-    )  # fmt: skip
+    training = shop.training.train(model, task, record.training, record.seed, rate_changes=record.rate_changes)
     return model, training
 
 
@@ -60,8 +91,7 @@ def replay(record: RunRecord, steps: int | None = None, corpus: Any = None) -> I
         NonFinite: a loss is not finite now, and was then.
     """
     _, training = start(record, corpus)
-    for _ in range(record.steps if steps is None else min(steps, record.steps)):
-        report = next(training)
+    for report in itertools.islice(training, record.steps if steps is None else min(steps, record.steps)):
         recorded = record.losses[report.step - 1] if record.losses else None
         yield Replayed(report.step, report.loss, recorded, recorded is None or report.loss == recorded)
 
@@ -81,8 +111,7 @@ def resume(record: RunRecord, checkpoint: bytes | None = None, corpus: Any = Non
         model.load_state_dict(load_weights(checkpoint)[1])
         training.restore(state)
         return model, training
-    while training.step < record.steps:
-        report = next(training)
+    for report in itertools.islice(training, record.steps):
         if record.losses and report.loss != record.losses[report.step - 1]:
             raise ValueError(
                 f"the loss of step {report.step} is {report.loss!r} here and {record.losses[report.step - 1]!r} in "

@@ -2,7 +2,7 @@
 
 import functools
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +13,9 @@ from transformer_core.config import MaskConfig
 from transformer_core.faults import FAULTS
 from transformer_core.records.flatten import Part, StandIn, flatten
 from transformer_core.records.pruning import Facts
+from transformer_core.records.questions import drawn
 from transformer_core.records.record import RunRecord
-from transformer_core.records.replaying import shop_of, task_of
+from transformer_core.records.replaying import corpus_of, shop_of, task_of
 from transformer_core.records.settings import WIDTH, literal, plain_conditions, plain_settings
 from transformer_core.records.sources import Library, Place
 from transformer_core.rules import parse_rule
@@ -84,42 +85,33 @@ def assemble(record: RunRecord, corpus: Any = None) -> Assembled:
     """
     shop = shop_of(record)
     library = Library(shop.texts)
-    sample, draw, data = drawn(task_of(record, corpus, shop))
+    questions = drawn(task_of(record, corpus, shop), corpus_of(record, corpus))
     stand_ins: dict[Place, StandIn] = {
         _place("config", type(section).__name__): functools.partial(plain_settings, library, section)
         for section in (record.model, record.masks, record.training)
     }
     if conditions := plain_conditions(record.masks):
         stand_ins[_place("rules", "condition")] = lambda used: conditions
-    roots = [_place("model", "build"), draw, _place("training.run", "train"), *list(stand_ins)[:3]]
-    own = [("sys", ""), ("types", "SimpleNamespace"), ("dataclasses", "dataclass"), ("torch", "")]
-    own += [("functools", "partial")] if "partial(" in sample else []
+    own = [("sys", ""), ("types", "SimpleNamespace"), ("dataclasses", "dataclass"), ("torch", ""), *questions.imports]
+    roots = [_place("model", "build"), *questions.places, _place("training.run", "train"), *list(stand_ins)[:3]]
     program = flatten(library, facts_of(record), roots, stand_ins, RUN, own)
     run = "\n".join([
         f"SEED, THREADS, DEVICE, STEPS = {record.seed}, {record.threads}, {literal(record.device)}, {record.steps}",
         f"RATE_CHANGES = {literal(list(record.rate_changes))}  # (from this step on, this lr)",
         f"MADE_WITH = {literal(_made_with(record))}",
-        *data,
-        f"TASK = SimpleNamespace(name={literal(record.task)}, sample={sample.format(program.names[draw])})",
-        *_recorded(record), "", "", RUN.strip("\n"),
+        "", "", RUN.strip("\n"),
     ])  # fmt: skip
+    sample = questions.written([program.names[place] for place in questions.places])
+    data = [*questions.data, f"TASK = SimpleNamespace(name={literal(record.task)}, sample={sample})"]
     return Assembled(
         title=f"{record.task}, seed {record.seed}: a run of {record.steps} steps, repeated to the last digit.",
         head=_head(record),
         imports=program.imports,
-        parts=(*program.parts, Part("This run, and what was recorded of it.", run)),
-    )
-
-
-def drawn(task: Any) -> tuple[str, Place, list[str]]:
-    """How the script writes the function that draws questions ({} being its name), where it stands, and its data."""
-    draw: Callable[..., Any] = task.draw
-    given = ""
-    while isinstance(draw, functools.partial):
-        given += "".join(f", {key}={literal(value)}" for key, value in draw.keywords.items())
-        draw = draw.func
-    place = (draw.__module__, draw.__qualname__)
-    return (f"partial({{}}{given})" if given else "{}"), place, []
+        parts=(
+            *program.parts, Part("The run.", run),
+            Part("What it asks, and the losses that were recorded.", "\n".join([*data, *_recorded(record)])),
+        ),
+    )  # fmt: skip
 
 
 def facts_of(record: RunRecord) -> Facts:
