@@ -11,14 +11,14 @@ from types import MappingProxyType
 
 from transformer_core.errors import nearest
 from transformer_core.tasks.addition import ADDITION
-from transformer_core.tasks.base import HeldOut, Task
+from transformer_core.tasks.base import PARTS, HeldOut, Task
 from transformer_core.tasks.copying import COPY
 from transformer_core.tasks.first_last import FIRST_LAST
 from transformer_core.tasks.reverse import REVERSE
 from transformer_core.tasks.sort import SORT
 from transformer_core.tasks.translation import TRANSLATION, task_of
 
-__all__ = ["TASKS", "HeldOut", "Task", "get", "task_of"]
+__all__ = ["PARTS", "TASKS", "HeldOut", "Task", "get", "task_of"]
 
 _EVERY = (FIRST_LAST, COPY, REVERSE, SORT, ADDITION, TRANSLATION)
 TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in _EVERY})

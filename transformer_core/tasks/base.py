@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Int
@@ -174,9 +173,7 @@ class Task:
         other_side = ("tgt_vocab_size",) if self.model.has_decoder else ()
         return ("architecture", "src_vocab_size", *other_side, "n_classes", "pad_id")
 
-    def describe_tokens(
-        self, ids: Int[Tensor, "B n"] | Sequence[Sequence[int]], side: Literal["src", "tgt"] = "tgt"
-    ) -> list[list[str]]:
+    def describe_tokens(self, ids: Int[Tensor, "B n"] | Sequence[Sequence[int]], side: str = "tgt") -> list[list[str]]:
         """Every id as it prints on that side. Rows of a list may differ in length.
 
         Raises:
