@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from explorer import recipes
-from transformer_core import tasks
 from transformer_core.config import ModelConfig
-try:  # TEMPORARY
-    from transformer_core.tasks.expected import expected
-except ImportError:
-    expected = lambda name: None
+from transformer_core.tasks.expected import expected
 from transformer_core.training import schedule_curve
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import Any
 
 from explorer import code_view
 from explorer.code_view import ROOT, Piece
+from explorer.facts import plain
 from explorer.faulting import MARKS, Setting, fault_words
 from explorer.payload import check_words
-from explorer.facts import plain
 from explorer.words import LANGUAGES
 from transformer_core.checks import CHECKS
 from transformer_core.faults import FAULTS

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.facts import plain
 from explorer.faulting import LEVEL
 from explorer.game import Round
 from explorer.payload import check_words, state
-from explorer.facts import plain
 from explorer.session import DEFAULT_PRESET, preset_of
 from explorer.words import LANGUAGES
 from transformer_core.checks import CHECKS, CheckResult

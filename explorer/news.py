@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer import recipes, taking_up, words
 from explorer.facts import plain
-from explorer.fields import BY_NAME
+from explorer.fields import BY_NAME, TRAINING
 from explorer.offers import choice_label
 
 if TYPE_CHECKING:
@@ -69,14 +69,20 @@ def short(number: float) -> float | None:
 
 
 def told(found: Diagnosis) -> dict[str, Any]:
-    """What the doctor found, in both languages, with the one change to try as the page's fields."""
-    change = recipes.on_page(found.change.get("training", found.change))
-    change = {name: value for name, value in change.items() if name in BY_NAME}
+    """What the doctor found, in both languages, and the one change to try, of a control of Train or of Explore."""
+    change = {name: value for name, value in recipes.on_page(found.change).items() if name in BY_NAME}
     return {
         "kind": found.kind,
         "tensor": found.tensor,
-        "cause": {lang: say(lang, found.cause, found.evidence) for lang in words.LANGUAGES},
-        "remedy": {lang: say(lang, found.remedy, found.evidence) for lang in words.LANGUAGES},
+        "cause": said(found.cause, found.evidence),
+        "remedy": said(found.remedy, found.evidence),
         "change": change or None,
+        "of_explore": bool(change) and not set(change) <= set(TRAINING),
         "label": {lang: choice_label(change, lang) for lang in words.LANGUAGES},
     }
+
+
+def said(key: str, evidence: Mapping[str, Any]) -> dict[str, str]:
+    """A sentence of the doctor with what was measured in it."""
+    shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in evidence.items()}
+    return {lang: words.text(lang, f"doctor.{key}", **shown) for lang in words.LANGUAGES}

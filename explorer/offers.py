@@ -33,9 +33,10 @@ def choice_label(choice: Mapping[str, Any], lang: str) -> str:
     labels = {"recipe": "model", "lr": "lr_short"}
     parts = []
     for name, value in choice.items():
-        label = words.text(lang, f"train.{labels.get(name, name)}")
-        if words.has(f"train.{name}_{value}"):
-            shown = words.text(lang, f"train.{name}_{value}")
+        section = "train" if name in TRAINING else "sidebar"
+        label = words.text(lang, f"{section}.{labels.get(name, name)}")
+        if words.has(f"{section}.{name}_{value}"):
+            shown = words.text(lang, f"{section}.{name}_{value}")
         else:
             shown = f"{value:,}" if isinstance(value, int) else in_line(lang, name, value)
         parts.append(f"{label} {shown}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from explorer.session import Session, recipe_of
@@ -10,10 +11,10 @@ from transformer_core import tasks
 from transformer_core.config import TrainConfig
 from transformer_core.training import RECIPES
 
-NAMES = {
+NAMES: Mapping[str, str] = MappingProxyType({
     "batch_size": "train_batch", "label_smoothing": "smoothing", "clip_norm": "clip", "dropout": "train_dropout",
     "seed": "train_seed", "device": "train_device",
-}  # fmt: skip
+})  # fmt: skip
 """What a setting of the core is called on the page, where the names differ."""
 OWN = "own"
 

@@ -18,11 +18,9 @@ from explorer.fields import NO_FAULT
 from explorer.live import Trained, shop_of
 from explorer.looks import Look, look
 from explorer.plans import TRANSLATION, Plan
+from explorer.turns import TURNS
 from transformer_core import build
-try:  # TEMPORARY
-    from transformer_core.doctor import Diagnosis, diagnose
-except ImportError:
-    diagnose = lambda *_: None
+from transformer_core.doctor import Diagnosis, diagnose
 from transformer_core.model import Transformer
 from transformer_core.records import RunRecord, record_of
 from transformer_core.training import StepReport, Training
@@ -72,16 +70,19 @@ class Run:
     def play(self) -> None:
         """Go on to the last step."""
         self._playing, self._goal = True, self.plan.steps
+        TURNS.want(self.id)
 
     def forward(self, steps: int) -> None:
         """Take so many steps and pause there; while playing, pause after them."""
         start = self.step if self._playing else max(self._goal, self.step)
         self._playing, self._goal = False, min(start + steps, self.plan.steps)
+        TURNS.want(self.id)
 
     def pause(self) -> None:
         """No step after the one under way."""
         self._playing, self._goal = False, 0
         self._pace.clear()
+        TURNS.leave(self.id)
 
     def stop(self, ended: str = "stopped") -> None:
         """No step after the one under way, ever. ``finish`` then hands out the model."""
@@ -152,15 +153,19 @@ class Run:
 
     # ---- what it does
 
-    def work(self, seconds: float, every: float) -> Iterator[None]:
-        """One slice: steps until the time is over, the goal is reached or someone pauses; yields now and then."""
+    def work(self, seconds: float, every: float, alone: float = 0.0) -> Iterator[None]:
+        """One slice: steps until the time is over, the goal is reached or someone pauses; yields now and then.
+
+        While no other run wants a turn, the slice goes on for ``alone`` seconds.
+        """
         started = last = time.monotonic()
         while self.running:
             self._advance()
             now = time.monotonic()
             if not self._pace or now - self._pace[-1][0] >= 0.25:
                 self._pace.append((now, self.step))
-            if now - started >= seconds:
+            TURNS.want(self.id)
+            if now - started >= seconds and (now - started >= alone or not TURNS.alone(self.id)):
                 return
             if now - last >= every:
                 last = now

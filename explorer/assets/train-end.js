@@ -17,7 +17,7 @@ function draw() {
 function refresh() { if (!drawn) drawn = requestAnimationFrame(draw); }
 
 watch("value", take);
-watch("plan", () => { preview = props.plan || {}; if (preview.facts) refusal = null; refresh(); });
+watch("plan", () => { preview = sent.plan || {}; if (preview.facts) refusal = null; refresh(); });
 const ears = [window.TL.on("language", refresh), window.TL.on("tab", (tab) => { if (tab === "train") { command("preview"); refresh(); } })];
 new ResizeObserver(refresh).observe(canvas);
 const theme = new MutationObserver(refresh);
@@ -37,4 +37,4 @@ take();
 refresh();
 // A mount that begins in the middle of a run asks for what it missed.
 command("resync");
-if (!props.plan) command("preview");
+if (!sent.plan) command("preview");

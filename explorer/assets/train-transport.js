@@ -164,6 +164,6 @@ function drawDoctor() {
     found.tensor ? el("p", {}, t("doctor_tensor"), " ", el("code", {}, found.tensor)) : "",
     el("p", {}, el("b", {}, `${t("doctor_cause")} `), both(found.cause)),
     el("p", {}, el("b", {}, `${t("doctor_remedy")} `), both(found.remedy)),
-    found.change ? el("p", { class: "tl-tr-try" }, el("button", { type: "button", class: "tl-tr-button tl-tr-primary", onclick: () => trigger("apply", { changes: found.change }) }, t("doctor_try", { change: found.label[lang] })),
+    found.change ? el("p", { class: "tl-tr-try" }, el("button", { type: "button", class: "tl-tr-button tl-tr-primary", onclick: () => trigger(found.of_explore ? "mend" : "apply", { changes: found.change }) }, t("doctor_try", { change: found.label[lang] })),
       el("small", {}, t("doctor_then"))) : "");
 }

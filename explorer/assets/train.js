@@ -1,16 +1,18 @@
 // The Train view, part 1: what the page holds of a run, and the wire to the server. The server sends deltas; the curve is
 // kept here. The files train*.js are one function body, in the order of SCRIPTS in views/train.py.
 //
-// props.value  news of the run: {run, state, step, from, loss: [...], looks_from, looks: [...], ...}, or a refusal
-// props.plan   what the settings would start now: {facts} or {refusal}
-// Three events go back: "command" with {do: play | pause | step | more | rewind | stop | rate | resync | wake | preview},
-// "halt" for the model of a run that was stopped, and "apply" with the changes of a choice that is offered.
+// sent.value   news of the run: {run, state, step, from, loss: [...], looks_from, looks: [...], ...}, or a refusal
+// sent.plan    what the settings would start now: {facts} or {refusal}
+// Four events go back: "command" with {do: play | pause | step | more | rewind | stop | rate | resync | wake | preview},
+// "halt" for the model of a run that was stopped, and "apply" or "mend" with changes that are offered, of the controls of
+// Train or of those of Explore.
 const { el, svg, count } = window.TL;
+const sent = window.TL.unpacked(props);
 const CURVES = ["loss", "accuracy", "rate", "grad_norm", "layers"];
 const ENDED = ["finished", "stopped", "failed", "closed"];
 
 const held = fresh();
-let preview = props.plan || {}, refusal = null, gone = false, asked = 0, drawn = 0, spoken = "";
+let preview = sent.plan || {}, refusal = null, gone = false, asked = 0, drawn = 0, spoken = "";
 
 function fresh() {
   return { run: null, plan: null, state: "empty", step: 0, steps: 0, looked: 0, speed: null, left: null, fault: null, heard: 0,
@@ -38,7 +40,7 @@ const kept = {
 const lost = kept.get();
 
 function take() {
-  const news = props.value;
+  const news = sent.value;
   if (!news || typeof news !== "object") return;
   if (news.reply === "stop" && news.step) trigger("halt", {});
   if (news.refusal) refusal = news.refusal;

@@ -6,6 +6,7 @@ in the order in which they ask, a few at a time, so everyone gets a share, and a
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from explorer.views.train_sidebar import (
 __all__ = ["TrainSidebar", "TrainView", "build_sidebar", "build_tab"]
 
 SLICE = 0.7  # seconds of steps before the next tab may have its turn; a look at the end may add a little
+ALONE = 3.0  # the same while no other run wants a turn: each slice costs a way to the browser and back
 EVERY = 0.25  # seconds between two messages to the browser: it draws no faster, and a slow one is not flooded
 AGAIN = 0.1  # seconds until a tab asks for its next slice
 COMMANDS = ("play", "pause", "step", "more", "rewind", "stop", "rate", "resync", "wake", "preview")
@@ -91,9 +93,9 @@ def build_tab(sidebar: TrainSidebar, session_state: gr.State, trained_state: gr.
     start = preview_payload(None, tuple(field.value for field in sidebar.fields.values()))
     html = gr.HTML(
         value={},
-        plan=start,
+        plan=packed(start),
         html_template=TEMPLATE,
-        js_on_load=theme.mount("train", "command", "halt", "apply"),
+        js_on_load=theme.mount("train", "command", "halt", "apply", "mend"),
         elem_id="tl-train",
         apply_default_css=False,
     )
@@ -178,9 +180,9 @@ def command(event: gr.EventData, desk: Desk | None, session: Session | None, *va
         told = status(desk.run) if desk.run is not None else {}
         where = {"at": "rate"} if do == "rate" else {}
         told = {"refusal": refusal_payload(refusal) | where, "reply": do, **nothing_new(desk.run), **told}
-        return gr.skip(), gr.HTML(value=told), gr.skip()
+        return gr.skip(), gr.HTML(value=packed(told)), gr.skip()
     if run is None:
-        return gr.skip(), gr.HTML(value={"reply": do, "gone": True}), gr.Timer(active=False)
+        return gr.skip(), gr.HTML(value=packed({"reply": do, "gone": True})), gr.Timer(active=False)
     if do == "play":
         run.play()
     elif do in ("step", "more"):
@@ -190,7 +192,7 @@ def command(event: gr.EventData, desk: Desk | None, session: Session | None, *va
     elif do == "stop":
         run.stop()
     told = news(run) if do == "resync" or not run.reports else nothing_new(run) | status(run)
-    return desk, gr.HTML(value={**told, "reply": do}), gr.Timer(active=run.running or run.behind)
+    return desk, gr.HTML(value=packed({**told, "reply": do})), gr.Timer(active=run.running or run.behind)
 
 
 def laid_out(do: str, desk: Desk, session: Session | None, values: tuple[Any, ...]) -> Run | None:
@@ -216,7 +218,7 @@ def hand_over(desk: Desk | None) -> tuple[Any, Any, Any]:
     if trained is None:
         return gr.skip(), gr.skip(), gr.skip()
     # All looks: the last words of the slice that was stopped may still be on their way, and theirs with them.
-    return gr.HTML(value=news(run, run.step)), trained, desk.keep(run)
+    return gr.HTML(value=packed(news(run, run.step))), trained, desk.keep(run)
 
 
 def tick(desk: Desk | None) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
@@ -227,15 +229,15 @@ def tick(desk: Desk | None) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
     """
     run = desk.run if desk is not None else None
     if run is None or not (run.running or run.behind):
-        gone = gr.HTML(value={"gone": True}) if run is None else gr.skip()
+        gone = gr.HTML(value=packed({"gone": True})) if run is None else gr.skip()
         yield gr.skip(), gone, gr.Timer(active=False), gr.skip(), gr.skip()
         return
     step, looks = run.step, len(run.looks)
 
     def so_far() -> tuple[Any, Any, Any, Any, Any]:
-        return gr.skip(), gr.HTML(value=news(run, step, looks)), gr.skip(), gr.skip(), gr.skip()
+        return gr.skip(), gr.HTML(value=packed(news(run, step, looks))), gr.skip(), gr.skip(), gr.skip()
 
-    for _ in run.work(SLICE, EVERY):
+    for _ in run.work(SLICE, EVERY, ALONE):
         yield so_far()
     if run.behind:  # paused, or as many steps taken as were asked for: first the steps, then what has come of them
         yield so_far()
@@ -251,12 +253,12 @@ def tick(desk: Desk | None) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
         trained = run.finish()
         kept = desk.keep(run)
     over = gr.Timer(active=False) if run.ended else gr.skip()
-    yield desk, gr.HTML(value=news(run, step, looks)), over, trained or gr.skip(), kept
+    yield desk, gr.HTML(value=packed(news(run, step, looks))), over, trained or gr.skip(), kept
 
 
 def preview(session: Session | None, desk: Desk | None, *values: Any) -> Any:
     """What the settings would start now, or why they cannot; nothing is built."""
-    return gr.HTML(plan=preview_payload(session, values, desk))
+    return gr.HTML(plan=packed(preview_payload(session, values, desk)))
 
 
 def preview_payload(session: Session | None, values: tuple[Any, ...], desk: Desk | None = None) -> dict[str, Any]:
@@ -278,6 +280,11 @@ def apply(event: gr.EventData) -> list[Any]:
         except (KeyError, Refusal):
             updates.append(gr.skip())
     return updates
+
+
+def packed(payload: Any) -> str:
+    """A payload as one JSON text: see TL.unpacked."""
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def asked(event: gr.EventData) -> str:

@@ -56,7 +56,7 @@ def task_choices(lang: str) -> list[tuple[str, str]]:
 
 
 def needs_of(task: Task, lang: str) -> str:
-    """The parts of a model without which none learns it; attention goes without saying where there is cross-attention."""
+    """The parts of a model without which none learns it; cross-attention is attention, too."""
     implied = ("cross_position",) if "cross_attention" in task.needs_parts else ()
     parts = [part for part in PARTS if part in task.needs_parts and part not in implied]
     between = "、" if lang == "zh" else ", "

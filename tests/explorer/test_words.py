@@ -20,7 +20,7 @@ CODE = {
 ALL = "\n".join(CODE.values())
 SECTIONS = sorted({key.partition(".")[0] for key in words.table()})
 # Sections whose keys come from data. Tests of that data hold them complete.
-FROM_DATA = ("checks", "formulas", "faults", "reading")
+FROM_DATA = ("checks", "formulas", "faults", "reading", "doctor")
 
 
 @pytest.mark.parametrize("key", list(words.table()))
