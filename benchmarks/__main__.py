@@ -10,6 +10,7 @@ import warnings
 import torch
 from torch import Tensor, nn
 
+from benchmarks.decoding import TARGETS, measure
 from benchmarks.peers import TorchTransformer, core_without_notes
 from benchmarks.timing import Ratio, keep_freed_memory, ratio
 from transformer_core.config import ModelConfig
@@ -132,6 +133,13 @@ def training(size: str, rounds: int) -> None:
     report(f"{size}: training step / torch.nn.Transformer", measured, f"<= {TRAINING_TARGET[size]:.2f}")
 
 
+def decoding(size: str, rounds: int) -> None:
+    """Greedy writing with the key-value cache, against torch's decoder, which reads all that is written every time."""
+    for length, most in TARGETS.items():
+        measured = measure(config(size), length, min(rounds, 41 if length < 100 else 11))
+        report(f"{size}: greedy with cache, {length} tokens / re-running torch.nn", measured, f"<= {most:.2f}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rounds", type=int, default=41, help="pairs per line (default 41)")
@@ -145,6 +153,7 @@ def main() -> int:
         notes(size, options.rounds)
         forward(size, options.rounds)
         training(size, options.rounds)
+        decoding(size, options.rounds)
     against_torchlens("tiny")
     return 0
 

@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from benchmarks.__main__ import config, padded_batch
+from benchmarks.decoding import pair, rerun, sides
 from benchmarks.peers import TorchTransformer, core_without_notes
 from benchmarks.proof import levels
 from benchmarks.timing import cpu_seconds, ratio
+from transformer_core.decoding import greedy
 from transformer_core.ledger import trace
 from transformer_core.model import build
 
@@ -49,3 +51,14 @@ def test_a_ratio_is_a_over_b():
     assert measured.low <= measured.median <= measured.high
     assert measured.median > 3 and measured.a_ms > measured.b_ms
     assert cpu_seconds(slow, 3) > 0
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_writing_with_a_cache_is_compared_with_the_same_answer_of_torch():
+    small = config("tiny").replace(n_encoder_layers=1, n_decoder_layers=1, d_model=8, d_ff=8)
+    ours, theirs = pair(small)
+    src = torch.tensor([[4, 5, 6], [7, 8, 0]])
+    assert torch.equal(greedy(ours, src, max_length=7), rerun(theirs, src, 7))
+    assert sides(small, 5, batch=2)["cached"]().shape == (2, 5), "it never writes the end"
+    src_, tgt = padded_batch("tiny")
+    torch.testing.assert_close(theirs(src_[:2], tgt[:2]), ours(src_[:2], tgt[:2]), atol=1e-5, rtol=1e-4)

@@ -6,8 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from transformer_core.config import ModelConfig
-from transformer_core.decoding import evaluating, greedy
+from transformer_core.config import MaskConfig, ModelConfig
+from transformer_core.decoding import (
+    beam,
+    beam_search,
+    both_ways,
+    evaluating,
+    exhaustive,
+    greedy,
+    next_log_probs_of,
+    token_log_probs,
+)
 from transformer_core.model import build
 
 A, B, C, END = 4, 5, 6, 2
@@ -178,3 +187,95 @@ def test_ids_outside_the_vocabulary_are_refused(model, option, token):
 def test_a_source_without_tokens_is_refused(model):
     with pytest.raises(ValueError, match="src is empty"):
         greedy(model, torch.zeros(2, 0, dtype=torch.int64), max_length=3)
+
+
+# ---- beam search on a model
+
+
+def test_a_beam_of_one_writes_what_greedy_search_writes(model):
+    model.double()
+    written = greedy(model, SRC, max_length=10)
+    for row, found in zip(written.tolist(), beam(model, SRC, 1, max_length=10), strict=True):
+        best = found[0]
+        assert list(best.tokens) == row[: len(best.tokens)] and not any(row[len(best.tokens) :])
+        assert best.finished == (END in row)
+
+
+def test_a_beam_of_everything_finds_the_likeliest_of_all():
+    config = ModelConfig(
+        d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1, n_decoder_layers=1, src_vocab_size=14, tgt_vocab_size=5,
+    )  # fmt: skip
+    small = build(config, seed=3, dtype=torch.float64)
+    for norm in (False, True):
+        both = beam(small, SRC, 5**3, max_length=3, length_norm=norm)
+        for src, found in zip(SRC, both, strict=True):
+            truth = exhaustive(next_log_probs_of(small, src), 1, END, 5, 3, norm)
+            assert found[0].tokens == truth[0].tokens and found[0].score == pytest.approx(truth[0].score, abs=1e-12)
+            assert math.fsum(math.exp(each.log_prob) for each in truth) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_batch_of_beams_is_the_beam_of_each_sentence(model):
+    model.double()
+    together = beam(model, SRC, 3, max_length=9)
+    for row, found in enumerate(together):
+        (alone,) = beam(model, SRC[row : row + 1], 3, max_length=9)
+        by_hand = beam_search(next_log_probs_of(model, SRC[row]), 1, END, 3, 9)
+        for other in (alone, by_hand):
+            assert [each.tokens for each in found] == [each.tokens for each in other]
+            assert [each.score for each in found] == pytest.approx([each.score for each in other], abs=1e-12)
+
+
+def test_the_score_of_a_hypothesis_is_what_one_pass_over_it_gives(model):
+    model.double()
+    for row, found in enumerate(beam(model, SRC, 3, max_length=6)):
+        for each in found:
+            parts = token_log_probs(model, SRC[row : row + 1], torch.tensor([each.tokens]))
+            assert each.log_prob == pytest.approx(float(parts.sum()), abs=1e-12)
+
+
+def test_padding_behind_an_answer_has_no_share(model):
+    tokens = torch.tensor([[A, END, 0, 0], [A, B, C, A]])
+    parts = token_log_probs(model, SRC, tokens)
+    assert parts[0, 2:].tolist() == [0.0, 0.0] and bool((parts[0, :2] < 0).all()) and bool((parts[1] < 0).all())
+
+
+def test_h31_every_way_of_writing_has_dropout_off_and_gives_the_mode_back(model):
+    model.train()
+    ask = next_log_probs_of(model, SRC[0])
+    tokens = torch.tensor([[A, B], [B, END]])
+    ways = (
+        lambda: beam(model, SRC, 2, max_length=5),
+        lambda: ask([(1, A), (1, B)]).tolist(),
+        lambda: [side.tolist() for side in both_ways(model, SRC, tokens)],
+        lambda: token_log_probs(model, SRC, tokens).tolist(),
+    )
+    for way in ways:
+        assert way() == way() and model.training and torch.is_grad_enabled()
+
+
+def test_a_rule_that_asks_for_the_place_in_the_batch_cannot_be_searched():
+    config = ModelConfig(d_model=8, n_heads=2, src_vocab_size=14, tgt_vocab_size=14)
+    odd = build(config, MaskConfig(cross=["where:b == 0"]))
+    for way in (lambda: beam(odd, SRC, 2, max_length=3), lambda: next_log_probs_of(odd, SRC[0])):
+        with pytest.raises(ValueError, match="where:b == 0 asks for b, the place in the batch"):
+            way()
+
+
+def test_beginnings_of_different_lengths_are_not_read_together(model):
+    with pytest.raises(ValueError, match=r"equally long to be read together; got lengths \[1, 2\]"):
+        next_log_probs_of(model, SRC[0])([(1,), (1, A)])
+    with pytest.raises(ValueError, match=r"src_row must be one sentence, .* got shape \(2, 3\)"):
+        next_log_probs_of(model, SRC)
+
+
+@pytest.mark.parametrize("way", ["beam", "next_log_probs_of", "both_ways", "token_log_probs"])
+def test_half_a_model_writes_nothing_in_any_way(way):
+    half = build(ModelConfig(d_model=8, n_heads=2, architecture="decoder"))
+    calls = {
+        "beam": lambda: beam(half, SRC, 2, max_length=3),
+        "next_log_probs_of": lambda: next_log_probs_of(half, SRC[0]),
+        "both_ways": lambda: both_ways(half, SRC, SRC),
+        "token_log_probs": lambda: token_log_probs(half, SRC, SRC),
+    }
+    with pytest.raises(ValueError, match=f"{way} writes a target for a source, so it needs encoder and decoder"):
+        calls[way]()

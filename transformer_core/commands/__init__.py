@@ -6,18 +6,33 @@ prints to stdout and gives the exit status. Whatever it refuses, it raises as a 
 
 from types import ModuleType
 
-from transformer_core.commands import check, compare, faults, ledger, masks, presets, train, translate
+from transformer_core.commands import (
+    check,
+    compare,
+    decode,
+    faults,
+    ledger,
+    lessons,
+    masks,
+    presets,
+    replay,
+    train,
+    translate,
+)
 
 __all__ = ["COMMANDS"]
 
 COMMANDS: dict[str, ModuleType] = {
     "check": check,
     "compare": compare,
+    "decode": decode,
     "faults": faults,
     "ledger": ledger,
+    "lessons": lessons,
     "masks": masks,
     "train": train,
     "translate": translate,
     "presets": presets,
+    "replay": replay,
 }
 """Every command under its name, in the order in which they are listed."""
