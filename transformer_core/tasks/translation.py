@@ -76,14 +76,15 @@ def task_of(corpus: Corpus) -> Task:
         src_symbols=corpus.src_symbols,
         count=partial(count, corpus.train, len(corpus.tgt_symbols)),
         model=ModelConfig(
-            d_model=128, n_heads=4, n_encoder_layers=2, n_decoder_layers=2, d_ff=256, dropout=0.1,
+            d_model=128, n_heads=4, n_encoder_layers=2, n_decoder_layers=2,
+            d_ff=256 if small else 512, dropout=0.1 if small else 0.2,
             src_vocab_size=len(corpus.src_symbols), tgt_vocab_size=len(corpus.tgt_symbols),
             max_seq_len=max(corpus.longest) + 1 + ROOM,
         ),
         masks=MaskConfig(),
         training=TrainConfig(
-            task="translation", steps=1500 if small else 5000, batch_size=64, lr=1.0, schedule="warmup", warmup=300,
-            optimizer="adam", label_smoothing=0.1, clip_norm=1.0,
+            task="translation", steps=800 if small else 5000, batch_size=64, lr=1.0, schedule="warmup",
+            warmup=300 if small else 800, optimizer="adam", label_smoothing=0.1, clip_norm=1.0,
         ),
         draw=partial(draw, src=train[0], target=train[1], groups=GROUPS),
         needs_parts=frozenset(("cross_position", "order", "cross_attention")),

@@ -74,8 +74,9 @@ class Corpus:
     def __hash__(self) -> int:
         return hash((self.sha256, len(self.train), self.name))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A corpus travels packed, without what can be made of it anew."""
+        return unpack, (pack(self),)
 
 
 def padded(pairs: Sequence[Pair]) -> tuple[Int[Tensor, "N s"], Int[Tensor, "N t"]]:
@@ -171,6 +172,6 @@ def _ids(key: str, given: Any, size: int) -> Ids:
 
 
 def _languages(given: Any) -> tuple[str, str]:
-    if not isinstance(given, Sequence) or len(given) != 2 or not set(given) <= {"zh", "other"}:
+    if not isinstance(given, list) or len(given) != 2 or not all(each in ("zh", "other") for each in given):
         raise ValueError("languages of a packed corpus must be two out of zh and other")
     return given[0], given[1]

@@ -5,8 +5,10 @@ clause before its noun, asks with the word order of a statement, moves what is h
 compares with 比. Each pattern below is one of these differences.
 
 >>> pairs = sentences()
->>> len(pairs), pairs[0]
-(6300, ('医生 前天 在 学校 里 拍 了 两 张 照片 。', 'The doctor took two photos at school the day before yesterday.'))
+>>> print(len(pairs), *pairs[0], sep="\n")
+6300
+医生 前天 在 饭馆 里 吃 了 两 碗 面条 。
+The doctor ate two bowls of noodles in the restaurant the day before yesterday.
 """
 
 from collections.abc import Callable, Mapping

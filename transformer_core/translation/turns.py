@@ -75,8 +75,8 @@ def compared(pick: Choice) -> tuple[str, str]:
 
 def there_is(pick: Choice) -> tuple[str, str]:
     """The place begins the sentence: 桌子 上 有 一 本 书, there is a book on the table."""
-    spot = pick((*lex.BELONGS, "park"))
-    noun = lex.NOUNS[pick(lex.BELONGS.get(spot, ("tree", "bird", "dog", "cat")))]
+    spot = pick((*lex.BELONGS, "park", "park"))
+    noun = lex.NOUNS[pick(lex.BELONGS.get(spot, ("tree", "bird", "tree", "dog", "cat")))]
     at, place = lex.SPOTS.get(spot) or lex.PLACES[spot]
     kind = pick(("some", "some", "none", "any", "how many", "many", "where"))
     if kind == "some":
