@@ -1,19 +1,21 @@
-"""``train``: trains a model on a toy task and says what it can do then, beside what guessing gives."""
+"""``train``: trains a model on a task and says what it can do then, beside what guessing gives; or resumes a run."""
 
 import argparse
 import json
 import math
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from transformer_core import tasks
 from transformer_core.commands.common import (
     MAX_PARAMETERS,
+    STOPPED,
     Parser,
     asks_for_a_model,
     checked_seed,
@@ -21,14 +23,19 @@ from transformer_core.commands.common import (
     finite,
     print_lines,
 )
-from transformer_core.config import DataConfig
+from transformer_core.commands.keeping import Keeper, asks_for_files, read_run
+from transformer_core.config import DataConfig, ModelConfig, TrainConfig
 from transformer_core.cost import estimate
-from transformer_core.model import build
+from transformer_core.model import Transformer, build
 from transformer_core.presets import Preset, apply_settings, load_preset
+from transformer_core.records import RunRecord, resume
+from transformer_core.records.replaying import task_of
 from transformer_core.tasks import Task
-from transformer_core.training import Evaluation, StepReport, evaluate, train
+from transformer_core.training import Evaluation, StepReport, Training, evaluate, train
 
-HELP = "train a model on a toy task, by default as the task's recipe says"
+HELP = "train a model on a task, by default as the task's recipe says, or go on with a run"
+ONE_TOKEN = DataConfig(src_len=1, tgt_len=1)
+"""Data for presets whose task makes its own."""
 BAR = 79
 """The width of the progress bar: a line that wraps could not be written over."""
 MAX_TRAINING_BYTES = 2 << 30
@@ -40,32 +47,46 @@ LEARNED = 0.99
 
 
 def arguments(one: Parser) -> None:
-    one.add_argument("task", metavar=" | ".join(tasks.TASKS), help="the task")
+    one.add_argument("task", nargs="?", metavar=" | ".join(tasks.TASKS), help="the task")
     asks_for_a_model(one, None)
     one.add_argument("--steps", type=int, help="how many steps to take (the recipe's)")
+    one.add_argument("--resume", type=Path, metavar="RECORD", help="go on with a run from its record or its weights")
+    asks_for_files(one)
 
 
 def run(options: argparse.Namespace) -> int:
-    task = tasks.get(options.task)
-    preset = recipe(task, options)
-    seed = checked_seed(options.seed)
-    model = build(preset.model, preset.masks, seed=seed)
-    total = preset.training.total_steps
+    start, corpus, model, training = resumed(options) if options.resume is not None else begun(options)
+    task, seed, total = task_of(start, corpus), start.seed, start.training.total_steps
+    preset = Preset(name=task.name, model=start.model, masks=start.masks, training=start.training, data=ONE_TOKEN)
+    keeper = Keeper(options, start, model, training, corpus)
     if options.json:
         say = json_line
     else:
         say = progress_bar if sys.stdout.isatty() else progress_line
         print_lines(training_introduction(task, preset, seed))
-    started = time.perf_counter()
+        if start.steps:
+            print(f"The {start.steps} steps of the record were taken; from here on it is the same run.\n")
+    ended = "failed"
     try:
-        for report in train(model, task, preset.training, seed):
+        for report in training:
+            keeper.step(report)
             say(report, total)
-    except BaseException:
-        if say is progress_bar:
-            print()  # what comes next does not belong on the bar's line
-        raise
-    seconds = time.perf_counter() - started
+        ended = "finished"
+    except KeyboardInterrupt:
+        if not keeper.paths:
+            raise
+        ended = "paused"
+    finally:
+        if ended != "finished":
+            if say is progress_bar:
+                print()  # what comes next does not belong on the bar's line
+            kept = list(keeper.save(ended))
+    if ended == "paused":
+        print(f"Stopped by Ctrl-C after step {training.step}; kept: {', '.join(kept)}.", file=sys.stderr)
+        return STOPPED
     result = evaluate(model, task, QUESTIONS, seed)
+    seconds = keeper.record("finished").seconds
+    files = list(keeper.save("finished", asdict(result)))
     if options.json:
         chance = {"chance_accuracy": task.chance_accuracy, "blind_accuracy": task.blind_accuracy,
                   "chance_loss": task.chance_loss}  # fmt: skip
@@ -73,8 +94,48 @@ def run(options: argparse.Namespace) -> int:
         line = {"evaluation": asdict(result), **chance, "learned": learned, "steps": total, "seconds": seconds}
         print(json.dumps(finite(line)))
     else:
-        print_lines(outcome(task, preset, result, seconds))
+        print_lines([*outcome(task, preset, result, seconds), *files])
     return 0
+
+
+Run = tuple[RunRecord, Any, Transformer, Training]
+"""What was run so far, the corpus of a translation, and model and training at that step."""
+
+
+def begun(options: argparse.Namespace) -> Run:
+    """A run before its first step, as the options have it.
+
+    Raises:
+        ValueError: no task, or a setting that cannot be.
+    """
+    if options.task is None:
+        raise ValueError(f"name a task to train: {', '.join(tasks.TASKS)}; or a run to go on with, as --resume RECORD")
+    task = tasks.get(options.task)
+    preset, seed = recipe(task, options), checked_seed(options.seed)
+    model = build(preset.model, preset.masks, seed=seed)
+    start = RunRecord(task=task.name, model=preset.model, masks=preset.masks, training=preset.training, seed=seed)
+    return start, None, model, train(model, task, preset.training, seed)
+
+
+def resumed(options: argparse.Namespace) -> Run:
+    """A run where its record left it.
+
+    Raises:
+        ValueError: the record cannot be read, is of another task, is complete, or its run cannot be repeated here.
+    """
+    for name, given in (("--preset", options.preset), ("--set", options.settings), ("--steps", options.steps)):
+        if given:
+            raise ValueError(f"{name} does not go with --resume: a run goes on with the settings of its record")
+    record, weights = read_run(options.resume)
+    if options.task is not None:
+        record.check_task(options.task)
+    task = task_of(record)
+    refuse_large(task, record.model, record.training)
+    if record.steps >= record.training.total_steps:
+        raise ValueError(f"this run has taken all its {record.steps} steps; replay repeats it")
+    torch.set_num_threads(record.threads)
+    model, training = resume(record, weights)
+    return record, None, model, training
 
 
 def recipe(task: Task, options: argparse.Namespace) -> Preset:
@@ -84,29 +145,37 @@ def recipe(task: Task, options: argparse.Namespace) -> Preset:
         ConfigError: a setting that cannot be.
         ValueError: a setting that the task does not allow.
     """
-    one_token = DataConfig(src_len=1, tgt_len=1)
     if options.preset is None:
-        base = Preset(name=task.name, model=task.model, masks=task.masks, training=task.training, data=one_token)
+        base = Preset(name=task.name, model=task.model, masks=task.masks, training=task.training, data=ONE_TOKEN)
     else:
         given = load_preset(options.preset)
         training = given.training.replace(task=task.name)
-        base = given.replace(model=task.fit(given.model), training=training, data=one_token)
+        base = given.replace(model=task.fit(given.model), training=training, data=ONE_TOKEN)
     changed = apply_settings(base, options.settings)
     if options.steps is not None:
         changed = changed.replace(training=changed.training.replace(steps=options.steps, epochs=None))
-    for what, now, was in (("training.task", changed.training.task, task.name), ("data", changed.data, one_token)):
+    for what, now, was in (("training.task", changed.training.task, task.name), ("data", changed.data, ONE_TOKEN)):
         if now != was:
             raise ValueError(f"{what} cannot be set here: {task.name} was asked for, and it makes its own questions")
-    task.check(changed.model)
+    refuse_large(task, changed.model, changed.training)
+    return changed
+
+
+def refuse_large(task: Task, model: ModelConfig, training: TrainConfig) -> None:
+    """Passes when a model can be asked the task's questions, and trained here.
+
+    Raises:
+        ValueError: it does not fit the task, or is too large.
+    """
+    task.check(model)
     example = task.sample(1, torch.Generator().manual_seed(0))
     lengths = (1 if ids is None else ids.shape[1] for ids in (example.src, example.tgt))
-    price = estimate(changed.model, changed.training.batch_size, *lengths)
+    price = estimate(model, training.batch_size, *lengths)
     if price.parameters > MAX_PARAMETERS or price.activation_bytes > MAX_TRAINING_BYTES:
         raise ValueError(
             f"{price.parameters:,} parameters and {price.activation_bytes / 2**20:,.0f} MiB of tensors a step are too "
             f"large to train here; at most {MAX_PARAMETERS:,} and {MAX_TRAINING_BYTES / 2**20:,.0f} MiB are not"
         )
-    return changed
 
 
 def training_introduction(task: Task, preset: Preset, seed: int) -> Iterator[str]:
@@ -114,6 +183,8 @@ def training_introduction(task: Task, preset: Preset, seed: int) -> Iterator[str
     rate = f"rate {how.lr:g}"
     if how.schedule == "warmup":
         rate += f" x equation 3, warm-up {how.warmup}"
+    elif how.schedule != "constant":
+        rate += f" at most ({how.schedule})"
     yield f"{task.name}: {describe(preset.model)}"
     yield (
         f"{how.total_steps} steps of {how.batch_size}, {how.optimizer}, {rate}, seed {seed}, cpu, float32, "

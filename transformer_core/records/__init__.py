@@ -6,7 +6,7 @@ notebook that needs only torch.
 
 from transformer_core.records.curve import to_csv
 from transformer_core.records.loggers import Logger, open_logger
-from transformer_core.records.making import record_of
+from transformer_core.records.making import continued, record_of
 from transformer_core.records.notebook import notebook
 from transformer_core.records.record import RunRecord
 from transformer_core.records.replaying import Replayed, replay, resume
@@ -14,6 +14,6 @@ from transformer_core.records.script import standalone
 from transformer_core.records.weights import load_training, load_weights, read_record, save_weights
 
 __all__ = [
-    "Logger", "Replayed", "RunRecord", "load_training", "load_weights", "notebook", "open_logger", "read_record",
-    "record_of", "replay", "resume", "save_weights", "standalone", "to_csv",
+    "Logger", "Replayed", "RunRecord", "continued", "load_training", "load_weights", "notebook", "open_logger",
+    "read_record", "record_of", "replay", "resume", "save_weights", "standalone", "to_csv",
 ]  # fmt: skip

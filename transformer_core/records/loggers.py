@@ -7,6 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class TensorBoard(Logger):
     def __init__(self, folder: Path, record: RunRecord) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer: Any = SummaryWriter(str(folder / name_of(record)))  # type: ignore[no-untyped-call]
+        self._writer: Any = SummaryWriter(str(folder / name_of(record)))
         self._writer.add_text("record", f"```json\n{record.without_curves().to_json()}```")
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
@@ -59,10 +60,8 @@ class Trackio(Logger):
 
     def __init__(self, folder: Path, record: RunRecord) -> None:
         os.environ["TRACKIO_DIR"] = str(folder.resolve())  # read when trackio is loaded
-        import trackio
-
-        self._trackio: Any = trackio
-        trackio.init(project="transformer-ledger", name=name_of(record), config=flat(record))
+        self._trackio: Any = import_module("trackio")
+        self._trackio.init(project="transformer-ledger", name=name_of(record), config=flat(record))
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         self._trackio.log(dict(numbers), step=step)

@@ -13,7 +13,7 @@ import torch
 from transformer_core.config import MaskConfig, ModelConfig, TrainConfig
 from transformer_core.cost import estimate
 from transformer_core.records.fields import check_corpus
-from transformer_core.records.record import RunRecord
+from transformer_core.records.record import CURVES, RunRecord
 from transformer_core.training import StepReport
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -45,6 +45,17 @@ def record_of(
         rates=tuple(report.rate for report in reports), grad_norms=tuple(report.grad_norm for report in reports),
         looks=tuple(finite(each) for each in looks), result=None if result is None else finite(result),
     )  # fmt: skip
+
+
+def continued(earlier: RunRecord, later: RunRecord) -> RunRecord:
+    """The record of a run of which ``earlier`` is the beginning and ``later`` what was taken behind it.
+
+    Where the beginning has no curves, the whole has none: a curve without its beginning would be read wrongly.
+    """
+    whole = not earlier.steps or bool(earlier.losses)
+    curves = {name: getattr(earlier, name) + getattr(later, name) if whole else () for name in CURVES}
+    return later.replace(steps=earlier.steps + later.steps, seconds=earlier.seconds + later.seconds,
+                         looks=earlier.looks + later.looks, **curves)  # fmt: skip
 
 
 def corpus_facts(corpus: Any) -> dict[str, Any] | None:

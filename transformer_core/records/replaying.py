@@ -55,8 +55,11 @@ def corpus_of(record: RunRecord, corpus: Any = None) -> Any:
     if record.task != "translation":
         return None
     from transformer_core.translation import builtin  # made when first asked for
+    from transformer_core.translation.making import DIRECTIONS
 
-    corpus = builtin() if corpus is None else corpus
+    if corpus is None:
+        asked = (record.corpus or {}).get("options", {}).get("direction")
+        corpus = builtin(asked) if asked in DIRECTIONS else builtin()
     if record.corpus is not None:
         given = corpus_facts(corpus) or {}
         if any(given[key] != record.corpus[key] for key in given if key != "name"):

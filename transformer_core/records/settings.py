@@ -90,6 +90,6 @@ def plain_conditions(masks: MaskConfig) -> str:
     ]
     for rule in dict.fromkeys(rules):
         read = condition(rule)
-        holds = f"lambda q, k, b, h, n_q, n_k: {read.to_torch()}"
-        lines.append(f"    {literal(rule)}: Condition({literal(sorted(read.needs))}, {holds}),")
+        lines += [f"    {literal(rule)}: Condition(", f"        {literal(sorted(read.needs))},",
+                  f"        lambda q, k, b, h, n_q, n_k: {read.to_torch()},", "    ),"]  # fmt: skip
     return "\n".join([*lines, "}", "", "", "def condition(rule: str) -> Condition:", "    return CONDITIONS[rule]"])
