@@ -76,7 +76,7 @@ class Search:
         return Watch(ModelReader(self.subject.model, self.source.row(), self.layer if attention else None))
 
     def distributions(self, length: int) -> int:
-        """Σ_t (V - 1)^t, t < length: how many next-token distributions all sequences of up to ``length`` tokens need."""
+        """Σ_t (V - 1)^t, t < length: so many next-token distributions do all sequences of that length need."""
         return sum((self.vocabulary - 1) ** t for t in range(length))
 
     def fits(self) -> int:

@@ -15,6 +15,7 @@ const power = (value) => {
   const [factor, exponent] = value.toExponential(1).split("e");
   return `${minus(factor)}·10${[...String(Number(exponent))].map((sign) => ({ "-": "⁻" })[sign] || "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]).join("")}`;
 };
+const small = (p) => (p >= 0.99995 ? "1.000" : p.toFixed(4).slice(1));
 const millis = (value) => (value < 10 ? value.toFixed(1) : String(Math.round(value)));
 
 function drawLook() {
@@ -113,9 +114,22 @@ function drawTruth() {
   const verdict = !best ? el("p", { class: "tl-d-warn" }, "! ", t("truth_none", { count: found.count, limit: window.TL.count(found.limit), fits: found.fits }))
     : found.first ? el("p", {}, el("b", { class: "tl-d-ok" }, "✓ "), t(found.first === 1 ? "truth_greedy" : "truth_width", { width: found.first, count: found.count })) : el("p", { class: "tl-d-warn" }, "! ", t("truth_missed", { widest: found.widths[found.widths.length - 1].width, count: found.count }));
   const line = (name, hyp, mark, css) => el("tr", { class: css || null }, el("th", { scope: "row" }, name), el("td", { class: "tl-d-words" }, hyp.text || "–", hyp.finished ? null : el("small", {}, ` ${t("unfinished")}`)), el("td", {}, nats(hyp.score, 6)), el("td", {}, mark));
-  const rows = found.widths.map((each) => line(t("width_n", { width: each.width }), each, best ? (each.found ? el("span", { class: "tl-d-ok" }, "✓ ", t("found")) : el("span", { class: "tl-d-bad" }, "✗ ", t("not_found"))) : window.TL.count(each.looked), each.width === view.shown.width && view.shown.method === "beam" ? "tl-d-marked" : null));
+  // Neighbouring widths that find the same are one line.
+  const groups = [];
+  for (const each of found.widths) {
+    const before = groups[groups.length - 1];
+    if (before && before[0].text === each.text && before[0].score === each.score && before[0].found === each.found) before.push(each);
+    else groups.push([each]);
+  }
+  const rows = groups.map((group) => {
+    const each = group[0], last = group[group.length - 1];
+    const verdict = each.found ? el("span", { class: "tl-d-ok" }, "✓ ", t("found")) : el("span", { class: "tl-d-bad" }, "✗ ", t("not_found"));
+    const looked = each.looked === last.looked ? window.TL.count(each.looked) : `${window.TL.count(each.looked)}–${window.TL.count(last.looked)}`;
+    const here = view.shown.method === "beam" && group.some(({ width }) => width === view.shown.width);
+    return line(t("width_n", { width: each === last ? each.width : `${each.width}–${last.width}` }), each, best ? verdict : looked, here ? "tl-d-marked" : null);
+  });
   if (best) rows.push(line(t("exhaustive"), best, t("truth_mark"), "tl-d-last"));
-  put(truthBox, titled(t("truth"), t("truth_says")), verdict, found.fits && !best && found.fits > 0 ? el("button", { type: "button", class: "tl-d-button", data: { keep: "fits" }, onclick: () => ask({ dec_length: found.fits }) }, t("truth_fit", { length: found.fits })) : null,
+  put(truthBox, titled(t("truth"), t("truth_says")), verdict, !best && found.fits > 1 ? el("button", { type: "button", class: "tl-d-button", data: { keep: "fits" }, onclick: () => ask({ dec_length: found.fits }) }, t("truth_fit", { length: found.fits })) : null,
     scrolling(t("truth"), "truth", el("table", { class: "tl-d-list" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("search")), el("th", { scope: "col" }, t("first_choice")), el("th", { scope: "col" }, t("score")), el("th", { scope: "col" }, best ? t("is_best") : t("looked_at")))), el("tbody", {}, rows))));
 }
 
@@ -126,7 +140,7 @@ function drawWays() {
   waysBox.hidden = cacheBox.hidden = !view.shown.source;
   if (waysBox.hidden) return;
   if (!found) put(waysBox, titled(t("ways"), t("ways_says")), el("p", { class: fails ? "tl-d-warn" : "tl-d-quiet" }, fails ? `! ${fails[window.TL.lang()]}` : t(view.measuring === "ways" ? "measuring" : "waiting")));
-  else put(waysBox, titled(t("ways"), t("ways_says")), el("p", { class: "tl-d-note" }, t("ways_why")), el("div", { class: "tl-d-both" }, found.parts.map(wayPart)));
+  else put(waysBox, titled(t("ways"), t("ways_says")), el("p", { class: "tl-d-note" }, t("ways_why")), found.parts.some((part) => part.name === "teacher") ? null : el("p", { class: "tl-d-note" }, t("ways_no_answer")), el("div", { class: "tl-d-both" }, found.parts.map(wayPart)));
   drawCache();
 }
 
@@ -134,7 +148,7 @@ function wayPart(part) {
   const verdict = el("p", {}, el("b", { class: part.equal ? "tl-d-ok" : "tl-d-bad" }, part.equal ? "✓ " : "✗ "), t(part.equal ? "ways_equal" : "ways_differ", { largest: power(part.largest), limit: power(part.limit) }), " ", el("span", { class: "tl-d-quiet" }, t("ways_passes", { passes: part.passes, parallel: millis(part.ms[0]), single: millis(part.ms[1]) })));
   const row = (each) => {
     const [token, p] = each.parallel, [other, q] = each.single, right = each.wanted === token;
-    return el("tr", {}, el("th", { scope: "row" }, each.read), el("td", { class: "tl-d-words" }, token, other === token ? null : [" / ", other]), el("td", {}, p.toFixed(4)), el("td", {}, q.toFixed(4)), el("td", { class: right ? "tl-d-ok" : "tl-d-bad" }, `${right ? "✓" : "✗"} ${each.wanted}`), el("td", {}, power(each.largest)));
+    return el("tr", {}, el("th", { scope: "row" }, each.read), el("td", { class: "tl-d-word" }, token, other === token ? null : [" / ", other]), el("td", {}, small(p)), el("td", {}, small(q)), el("td", { class: right ? "tl-d-ok" : "tl-d-bad" }, `${right ? "✓" : "✗"} ${each.wanted}`), el("td", {}, power(each.largest)));
   };
   const heads = [t("reads"), t("likeliest"), t("at_once"), t("one_by_one"), part.name === "teacher" ? t("wanted") : t("writes"), t("largest")];
   return el("div", {}, el("h3", {}, t(`ways_${part.name}`)), verdict,
