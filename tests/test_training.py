@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from transformer_core import tasks, training
 from transformer_core.batches import Batch
 from transformer_core.config import ConfigError, TrainConfig
+from transformer_core.doctor import diagnose
 from transformer_core.model import build
 from transformer_core.training import (
     NonFinite,
@@ -77,6 +78,7 @@ def questions(n=5, task=REVERSE, seed=1):
 
 
 def test_labels_are_the_next_tokens_padding_included():
+    """H23: [BOS, a, b, EOS] is read as [BOS, a, b] and asked for as [a, b, EOS]."""
     decoder_input, labels = shift(torch.tensor([[1, 7, 8, 2], [1, 9, 2, 0]]))
     assert decoder_input.tolist() == [[1, 7, 8], [1, 9, 2]]
     assert labels.tolist() == [[7, 8, 2], [9, 2, 0]]
@@ -92,7 +94,7 @@ def test_a_target_of_one_token_has_no_next(target):
 
 
 def test_smoothed_loss_by_hand_and_padding_neither_counts_nor_divides():
-    """ln(e² + e + 1) - 2 = 0.407606; a smoothed target pays ε/3 · (0 + 1 + 2) = 0.1 more."""
+    """H24: ln(e² + e + 1) - 2 = 0.407606; a smoothed target pays ε/3 · (0 + 1 + 2) = 0.1 more."""
     logits, target = torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1])
     order = torch.tensor([1, 0, 2])  # so that the target is not the padding id 0
     assert smoothed_cross_entropy(logits[:, order], target, 0.0).item() == pytest.approx(0.407606, abs=5e-7)
@@ -151,6 +153,7 @@ def test_smoothing_must_leave_something(smoothing):
 
 
 def test_the_floor_is_reached_by_the_wanted_probabilities_and_by_no_others():
+    """H24: with 11 classes it is 0.513962."""
     floor, target = smoothing_floor(0.1, 11), torch.tensor([3])
     assert floor == pytest.approx(0.513962, abs=5e-7)
     wanted = torch.full((1, 11), 0.1 / 11, dtype=torch.float64)
@@ -161,6 +164,7 @@ def test_the_floor_is_reached_by_the_wanted_probabilities_and_by_no_others():
 
 
 def test_perplexity_is_infinite_rather_than_an_error():
+    """H28: also for a mean loss of 800."""
     assert perplexity(math.log(11)) == pytest.approx(11) and perplexity(0.0) == 1.0
     assert perplexity(800.0) == perplexity(math.inf) == math.inf and math.isnan(perplexity(math.nan))
 
@@ -169,6 +173,7 @@ def test_perplexity_is_infinite_rather_than_an_error():
 
 
 def test_warm_up_has_the_rates_of_the_paper():
+    """H26: and a peak of 6.987712e-4 at update 4000."""
     expected = {1: 1.746928e-7, 2: 3.493856e-7, 3: 5.240784e-7, 4000: 6.987712e-4, 16000: 6.987712e-4 / 2}
     for step, value in expected.items():
         assert warmup_rate(step, d_model=512, warmup=4000) == pytest.approx(value, rel=5e-7)
@@ -205,6 +210,7 @@ def test_a_constant_rate_is_the_rate():
 
 
 def test_clipping_by_hand():
+    """H27: the norm that is reported, 13, is the one before clipping."""
     gradients = [torch.tensor([3.0, 4.0]), torch.tensor([12.0])]
     assert clip_gradients(gradients, limit=1.0).item() == 13.0
     assert gradients[0].tolist() == pytest.approx([0.230769, 0.307692], abs=5e-7)
@@ -327,6 +333,7 @@ def test_other_kinds_of_numbers_train_too(dtype):
 
 
 def test_the_same_seed_gives_the_same_losses_and_another_one_others():
+    """H38: run after run in one process; the global random state is as it was."""
     before = torch.get_rng_state()
     first = losses(small())
     assert losses(small()) == first
@@ -415,7 +422,7 @@ def empty(n=5):
 
 
 def test_a_batch_without_targets_is_skipped_and_noted():
-    """Weights, optimizer and step number stay: the run goes on as if the batch had never come."""
+    """H25: weights, optimizer and step number stay: the run goes on as if the batch had never come."""
     one, two = questions(seed=1), questions(seed=2)
     still = {"dropout": 0.0, "attention_dropout": 0.0}
     expected = losses(small(**still), QUICK.replace(steps=3), task=asking(one, two))
@@ -472,6 +479,7 @@ def stopped(model, config=QUICK, task=REVERSE, before_step=lambda step: None, se
 
 
 def test_one_nan_stops_the_run_names_step_and_tensor_and_overwrites_nothing():
+    """H28: the step is named, and the curve up to it is kept."""
     model = small(n_layers=2)
 
     def break_a_weight(step):
@@ -643,13 +651,19 @@ def test_one_batch_is_learned_by_heart():
 
 @pytest.mark.timeout(600)  # 10 to 20 seconds of work, on a machine that may be busy
 @pytest.mark.usefixtures("unchecked_shapes")
-@pytest.mark.parametrize("name", tasks.TASKS)
+@pytest.mark.parametrize("name", ["first_last", "copy", "reverse", "sort"])
 def test_the_recipe_learns_its_task(name):
-    """At least 99 % of the answers right in free-running decoding, at a fixed seed, within the recipe's own steps."""
-    task = tasks.get(name)
+    """At least 99 % of the answers right in free-running decoding, at a fixed seed, within the recipe's own steps.
+
+    The doctor, who looks on, finds nothing in any of them.
+    """
+    task, reports = tasks.get(name), []
     assert task.training.total_steps <= (700 if name == "first_last" else 600)
     model = build(task.model, task.masks, seed=7)
     for report in train(model, task, task.training, seed=7):
+        reports.append(report)
+        if report.step % 50 == 0:
+            assert diagnose(model, task, task.training, reports, None, 7) is None, report.step
         if name == "first_last" and report.step == 80:  # the lesson of the task: this is not enough
             early = evaluate(model, task, 1000, seed=7)
             assert early.token_accuracy < 0.6 and early.loss > 0.65

@@ -13,7 +13,7 @@ from transformer_core.doctor.texts import CAUSES, REMEDIES
 from transformer_core.doctor.vitals import Vitals
 from transformer_core.model import Transformer
 from transformer_core.tasks.base import Task
-from transformer_core.training import StepReport, schedule_curve
+from transformer_core.training import StepReport, rate, schedule_curve
 
 __all__ = ["CAUSES", "KINDS", "REMEDIES", "Diagnosis", "Vitals", "diagnose"]
 
@@ -138,7 +138,8 @@ class Case:
             return None
         seen = {"step": self.step, "moved": figures(100 * vitals.moved), "rate": figures(self.rate),
                 "size": figures(vitals.weight_size)}  # fmt: skip
-        if self.peak > 3 * self.rate and self.step < self.config.warmup:
+        top = rate(self.config, self.model.config.d_model, max(1, self.config.warmup))
+        if self.step < self.config.warmup and top > 3 * self.rate:
             warmup = max(1, self.config.total_steps // 10)
             seen |= {"warmup": self.config.warmup, "new_warmup": warmup}
             return Diagnosis("slow_start", "", "warmup_long", "shorter_warmup", {"warmup": warmup}, seen)

@@ -45,6 +45,8 @@ def read_progress(
         raise ValueError(f"the state's step must be a whole number from 0 to {total_steps}, the steps of this run")
     if changes.dim() != 2 or changes.shape[1] != 2:
         raise ValueError(f"the state's rate_changes must be pairs of step and lr, got shape {tuple(changes.shape)}")
+    if not changes[:, 0].equal(changes[:, 0].round()):  # NaN equals nothing
+        raise ValueError("the state's rate_changes must begin with whole steps")
     generator = torch.Generator()
     try:
         generator.set_state(state["generator"].cpu())
