@@ -68,6 +68,8 @@ def configuration(record: RunRecord) -> dict[str, Any]:
         if not getattr(record.model, f"has_{side}"):
             model.pop(f"n_{side}_layers")
             model.pop({"encoder": "src_vocab_size", "decoder": "tgt_vocab_size"}[side])
+    if record.model.positions != "learned":  # a longer table of sines begins with the shorter one
+        model.pop("max_seq_len")
     masks = {field.name: getattr(record.masks, field.name) for field in dataclasses.fields(record.masks)}
     training = {field.name: getattr(record.training, field.name) for field in dataclasses.fields(record.training)}
     for name in ("task", "epochs", "steps"):

@@ -1,6 +1,6 @@
 // The panel Runs, part 3: the lessons. A question each; its variants are loaded into the page, or made and laid over each
 // other; the answer was measured beforehand, and says on what.
-const lessons = () => told.lessons || [];
+const lessons = () => held.lessons;
 const loaded = () => { const name = window.TL.frame.query().lesson || ""; return lessons().find((one) => one.variants.some((variant) => variant.name === name)) ? name : ""; };
 let opened = "";
 

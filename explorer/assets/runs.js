@@ -1,13 +1,12 @@
 // The panel Runs, part 4: the wire, what stands around the table, and drawing.
 //
-// props.value    the rows and what is under way: see explorer/run_rows.py; with reply, refusal, changes after a command
-// props.job      where a series stands: {at, of, label, step, steps, running}
-// props.file     a file that was asked for: {number, name, type, text | base64}
-// props.lessons  the lessons, once
+// props.value  the rows and what is under way: see explorer/run_rows.py; with reply, refusal, changes after a command
+// props.job    where a series stands: {at, of, label, step, steps, running}
+// props.file   a file that was asked for: {number, name, type, text | base64}
 // Three events go back: "command" with {do, number, ...}, "load" for what puts settings into the page, and "apply" with
 // choices of Explore that the page sets.
-const held = { rows: [], chosen: "", width: 1, spread: null, series: null, again: null };
-let sent = 0, drawn = 0, refusal = null, lacking = [], offered = remembered();
+const held = { rows: [], chosen: "", width: 1, spread: null, series: null, again: null, lessons: [] };
+let sent = 0, drawn = 0, refusal = null, refused = "", lacking = [], offered = remembered();
 
 const command = (what, more) => { sent += 1; trigger("command", { do: what, number: sent, ...more }); };
 const bring = (what, more) => { sent += 1; trigger("load", { do: what, number: sent, ...more }); };
@@ -18,7 +17,13 @@ function take() {
   const before = new Set(held.rows.map((row) => row.id));
   for (const row of news.rows) if (row.origin === "series" && !before.has(row.id)) fresh.add(row.id);
   Object.assign(held, { rows: news.rows, chosen: news.chosen, width: news.width, spread: news.spread, series: news.series, again: news.again });
-  if (news.reply && news.reply !== "look") refusal = news.refusal || null;
+  if (news.reply && news.reply !== "look") {
+    refusal = news.refusal || null;
+    refused = ["put_in", "take_up", "restore"].includes(news.reply) ? "record" : "";
+  }
+  if (news.reply === "stop") parts.series.dataset.state = "stopped"; // the server has heard it: no step after the one under way
+  if (news.reply === "seeds" || news.reply === "lesson_run") stopped = false;
+  if (news.lessons) held.lessons = news.lessons;
   if (news.lacking) lacking = news.lacking;
   if (["put_in", "take_up", "restore"].includes(news.reply) && !news.refusal) {
     offered = null;
@@ -109,7 +114,7 @@ function drawHead() {
     el("button", { type: "button", class: "tl-button", data: { key: "put-in" }, onclick: () => parts.file.click() }, t("put_in")), parts.file);
   parts.keeps.textContent = t("keeps");
   parts.actions.setAttribute("aria-label", t("actions"));
-  parts.refusal.textContent = refusal ? both(refusal) : "";
+  parts.refusal.textContent = refusal ? [refused ? t(`refused_record`) : "", both(refusal)].filter(Boolean).join(" ") : "";
 }
 
 // A run that repeats a record: how far it is, whether the losses are the recorded ones, and what else is not.
@@ -130,14 +135,15 @@ function drawAgain() {
   parts.again.replaceChildren(...lines.map(([kind, text]) => el("p", { data: { kind } }, el("b", { "aria-hidden": "true" }, { bad: "✗ ", ok: "✓ ", plain: "" }[kind]), text)));
 }
 
+let stopped = false;
 function drawSeries() {
   const job = told.job && held.series && told.job.of === held.series.of && told.job.running ? told.job : held.series, box = parts.series;
-  box.hidden = !job || !job.running;
+  box.hidden = !job || !held.series.running || stopped; // hidden at the click: what is still on its way must not bring it back
   if (box.hidden) { box.replaceChildren(); return; }
   const done = job.steps ? job.step / job.steps : 0;
   if (!box.firstChild) {
     box.append(el("p", {}), el("div", { class: "tl-ru-bar", role: "progressbar", "aria-valuemin": 0 }, el("i")),
-      el("button", { type: "button", class: "tl-button", data: { key: "stop-series" }, onclick: () => command("stop", {}) }));
+      el("button", { type: "button", class: "tl-button", data: { key: "stop-series" }, onclick: () => { held.series.running = false; stopped = true; parts.series.dataset.state = "stopping"; drawSeries(); command("stop"); } }));
   }
   const [text, bar, stop] = box.children;
   text.textContent = t("series", { at: job.at, of: job.of, name: both(job.label), step: count(job.step), steps: count(job.steps) });
@@ -176,4 +182,4 @@ sight.observe(parts.overlay);
 sight.observe(element);
 take();
 refresh();
-command("look");
+command("look", { lessons: true });

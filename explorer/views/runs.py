@@ -6,7 +6,6 @@ timer asks for, in one queue with the training of everyone, so a tab that is gon
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from explorer.run_table import same_but_for_seed
 from explorer.runs import Desk, Run
 from explorer.session import Session
 from explorer.shelf import Row, Series, Shelf, Wish, seed_label
-from explorer.views.train import AGAIN, EVERY, SLICE, TrainSidebar, TrainView, slots
+from explorer.views.train import AGAIN, EVERY, SLICE, TrainSidebar, TrainView, packed, slots
 from explorer.words import LANGUAGES
 
 __all__ = ["RunsView", "build_tab"]
@@ -56,7 +55,7 @@ def build_tab(
     shelf_state = gr.State(None, time_to_live=1800, delete_callback=forget)
     timer = gr.Timer(AGAIN, active=False)
     html = gr.HTML(
-        value=None, job=None, file=None, lessons=packed(lessons.told()),
+        value=None, job=None, file=None,
         html_template='<div class="tl-runs"></div>', js_on_load=theme.mount("runs", "command", "load", "apply"),
         elem_id="tl-runs", apply_default_css=False, padding=False, container=False,
     )  # fmt: skip
@@ -110,6 +109,7 @@ def command(
     shelf = shelf or Shelf()
     shelf.take(desk, trained)
     answer: dict[str, Any] = {"reply": do, "number": data.get("number")}
+    answer |= {"lessons": lessons.told()} if data.get("lessons") is True else {}
     sent: dict[str, Any] = {}
     try:
         row = _row(shelf, desk, data.get("id"))
@@ -161,7 +161,7 @@ def load(
             run = Run(plan, record, record.steps)
             desk.clear()
             desk.run = run
-            chart = gr.HTML(value={**news(run), "reply": "rewind"})
+            chart = gr.HTML(value=packed({**news(run), "reply": "rewind"}))
             timer, fields = gr.Timer(active=run.running), taking_up.train_values(session)
     except Exception as error:
         answer["refusal"] = reason(error, do)
@@ -272,7 +272,7 @@ def restored(
     record: Any, session: Session, base: Session, limits: Limits, desk: Desk
 ) -> dict[str, Any]:
     """What the page has to set beside Train, and what of the record it has no control for."""
-    changes = taking_up.explore_changes(record) if session.recipe == "mine" else {}
+    changes = taking_up.explore_changes(record) | {"weights": "fresh"} if session.recipe == "mine" else {}
     if session.fault != base.fault:
         changes["fault"] = session.fault
     try:
@@ -301,8 +301,3 @@ def asked(event: gr.EventData, allowed: tuple[str, ...]) -> tuple[str, Mapping[s
     data = data if isinstance(data, Mapping) else {}
     do = data.get("do")
     return (do if isinstance(do, str) and do in allowed else "look"), data
-
-
-def packed(payload: Any) -> str:
-    """A payload as one JSON text: see TL.unpacked."""
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -38,11 +38,11 @@ expect.set_options(timeout=PATIENCE)
 class Server:
     """``python app.py`` on a free port, what it says, and how much it works."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, port: int = 0) -> None:
         self.log, self.root = log, ROOT
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+            self.port = port or free.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}"
         own = ("GRADIO_", "TRANSFORMER_LEDGER_")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(own)}
