@@ -137,16 +137,16 @@ def asked_for(pick: Choice) -> tuple[str, str]:
     verb, past, zh, en, at, place, _ = deal(pick)
     if kind == "who":
         return f"{when[0]} 谁 在 {at} {verb} 了 {zh} ？", f"who {past} {en} {place} {when[1]}?"
-    one = pick([each for each in lex.DEALS if each.base not in ("meet", "learn")])
+    one = pick([each for each in lex.DEALS if each.base not in ("meet", "learn", "take")])
     at, place = lex.PLACES[pick(one.places)]
     return f"{who.zh} {when[0]} 在 {at} {one.zh} 了 什么 ？", f"what did {who.en} {one.base} {place} {when[1]}?"
 
 
 def which_thing(pick: Choice) -> tuple[str, str]:
     """A relative clause stands before its noun, with 的 between: 我 昨天 买 的 书, the book that I bought yesterday."""
-    who, when = pick(lex.PEOPLE), pick((*lex.PAST, *lex.LONG_AGO))
-    adjective = pick(tuple(lex.ABOUT))
+    who, adjective = pick(lex.PEOPLE), pick(tuple(lex.ABOUT))
     about, things = lex.ABOUT[adjective]
+    when = pick(lex.PAST if about == "tasty" else (*lex.PAST, *lex.LONG_AGO))
     thing = pick(things)
     ways = [each for each in lex.DEALS if thing in each.things and each.zh in ("看", "写", "买", "画", "拍")]
     one = pick(ways or [lex.DEALS[3]])

@@ -163,7 +163,7 @@ DEALS = (
     Deal("买", "buy", "bought", ("shirt", "jumper", "skirt", "hat", "cup", "vase", "umbrella"), ("shop", "market")),
     Deal("买", "buy", "bought", ("apple", "orange", "cake", "bottle of milk"), ("supermarket", "market")),
     Deal("买", "buy", "bought", ("bottle of milk",), ("supermarket",)),
-    Deal("画", "paint", "painted", ("picture",), ("school", "park", "room", "river")),
+    Deal("画", "paint", "painted", ("picture", "tree"), ("school", "park", "room", "river")),
     Deal("喝", "drink", "drank", ("cup of tea", "cup of coffee"), ("cafe", "office", "home", "restaurant")),
     Deal("吃", "eat", "ate", ("apple", "orange"), ("home", "park", "school")),
     Deal("吃", "eat", "ate", ("bowl of noodles", "bowl of rice"), ("home", "restaurant", "school")),
@@ -180,7 +180,7 @@ ABOUT = {
     "漂亮": ("beautiful", ("shirt", "jumper", "skirt", "hat", "cup", "vase", "picture", "photo")),
     "贵": ("expensive", ("shirt", "jumper", "skirt", "hat", "vase", "bicycle", "phone", "umbrella")),
     "好吃": ("tasty", ("apple", "orange", "cake")),
-    "旧": ("old", ("bicycle", "book", "hat", "wallet", "umbrella", "photo", "phone")),
+    "旧": ("old", ("bicycle", "book", "hat", "wallet", "umbrella", "phone")),
 }
 BETTER = {
     "贵": ("more expensive", "expensive"), "便宜": ("cheaper", "cheap"), "大": ("bigger", "big"),

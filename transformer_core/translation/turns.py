@@ -4,6 +4,12 @@ from transformer_core.translation import lexicon as lex
 from transformer_core.translation.clauses import Choice, counted, is_
 
 
+def owner(pick: Choice, who: str) -> tuple[str, str]:
+    """Whose thing it is, or nobody's; the one who acts is not named a second time."""
+    others = [(f"{zh} ", en) for zh, en in lex.OWNERS if not zh.startswith(who)]
+    return pick((("", "the"), *others))
+
+
 def put(pick: Choice) -> tuple[str, str]:
     """把 brings what is handled in front of the verb."""
     spot = pick(tuple(lex.BELONGS))
@@ -11,7 +17,7 @@ def put(pick: Choice) -> tuple[str, str]:
     at, place = lex.SPOTS[spot]
     if pick((True, True, False)):
         who, when = pick(lex.PEOPLE), pick(lex.PAST)
-        of = pick((("", "the"), *((f"{zh} ", en) for zh, en in lex.OWNERS)))
+        of = owner(pick, who.zh)
         return (
             f"{who.zh} {when[0]} 把 {of[0]}{noun.zh} 放 在 {at} 了 。",
             f"{who.en} put {of[1]} {noun.one} {place} {when[1]}.",
@@ -44,7 +50,7 @@ def suffered(pick: Choice) -> tuple[str, str]:
     """The passive: 被 and who did it stand before the verb."""
     verb, participle, things, agents = pick(lex.SUFFERED)
     noun, agent, when = lex.NOUNS[pick(things)], pick(agents), pick((("", ""), *lex.PAST))
-    of = pick((("", "the"), *((f"{zh} ", en) for zh, en in lex.OWNERS)))
+    of = owner(pick, agent[0])
     time = f"{when[0]} " if when[0] else ""
     return (
         f"{of[0]}{noun.zh} {time}被 {agent[0]} {verb} 了 。",
@@ -75,10 +81,10 @@ def compared(pick: Choice) -> tuple[str, str]:
 
 def there_is(pick: Choice) -> tuple[str, str]:
     """The place begins the sentence: 桌子 上 有 一 本 书, there is a book on the table."""
-    spot = pick((*lex.BELONGS, "park", "park"))
-    noun = lex.NOUNS[pick(lex.BELONGS.get(spot, ("tree", "bird", "tree", "dog", "cat")))]
+    spot = pick((*lex.BELONGS, "park", "park", "park"))
+    noun = lex.NOUNS[pick(lex.BELONGS.get(spot, ("tree", "tree", "bird", "dog", "cat")))]
     at, place = lex.SPOTS.get(spot) or lex.PLACES[spot]
-    kind = pick(("some", "some", "none", "any", "how many", "many", "where"))
+    kind = pick(("some", "some", "none", "any", "how many", "many", *(("where",) if spot != "park" else ())))
     if kind == "some":
         number = pick(lex.NUMBERS)
         zh, en = counted(noun, number)
