@@ -400,7 +400,8 @@ def test_every_step_may_be_asked_for_from_another_thread_and_context():
 
 def test_no_step_is_given_out_from_inside_an_open_context():
     """No generator: between two steps there is no frame that could hold anything open."""
-    assert not any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(ast.parse(inspect.getsource(training.run))))
+    tree = ast.parse(inspect.getsource(training.run))
+    assert not any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(tree))
     assert isinstance(train(small(), REVERSE, QUICK, 7), training.Training)
 
 
