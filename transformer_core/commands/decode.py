@@ -62,9 +62,7 @@ def arguments(one: Parser) -> None:
                      help="a sentence of the task, such as 'a b c'; may be repeated (new questions)")  # fmt: skip
     one.add_argument("--sentences", type=int, default=3, help="how many new questions to ask (3)")
     one.add_argument("--width", type=int, help="of the beam (4, or the table's own)")
-    one.add_argument(
-        "--length-norm", action="store_true", help="rank by log-probability / length, the end counted"
-    )
+    one.add_argument("--length-norm", action="store_true", help="rank by log-probability / length, the end counted")
     one.add_argument("--max-length", type=int, help="the most tokens to write (what the task needs)")
     one.add_argument("--temperature", type=float, default=1.0, help="of sampling; lower is surer (1)")
     one.add_argument("--top-k", type=int, help="sample of the k likeliest tokens only")
@@ -245,7 +243,7 @@ def _searched(trap: Trap, options: argparse.Namespace) -> int:
     width = trap.width if options.width is None else options.width
     length = trap.max_length if options.max_length is None else options.max_length
     norms = [True] if options.length_norm else [False, True] if trap.length_norm else [False]
-    found = []
+    found: list[dict[str, Any]] = []
     for method in [options.method] if options.method else ["greedy", "beam", "exhaustive"]:
         for norm in [False] if method == "greedy" and False in norms else norms:
             asked = trap.next_log_probs, trap.begin_id, trap.end_id
