@@ -76,7 +76,7 @@ def spread_of(rows: Sequence[Row], chosen: Row | None, width: int) -> dict[str, 
     if chosen is None:
         return None
     all_records = [row.record for row in rows]
-    places = run_table.seeds_of(all_records, chosen.record)
+    places = sorted(run_table.seeds_of(all_records, chosen.record), key=lambda place: all_records[place].seed)
     if len(places) < 2:
         return None
     return run_table.spread([all_records[place] for place in places], width) | {"ids": [rows[i].id for i in places]}

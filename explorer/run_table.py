@@ -177,7 +177,7 @@ def percent(share: float) -> str:
     >>> percent(1.0), percent(0.9996), percent(0.071)
     ('100', '99.9', '7.1')
     """
-    return "100" if share >= 1 else f"{math.floor(share * 1000) / 10:.1f}"
+    return "100" if share >= 1 else f"{min(100 * share, 99.9):.1f}"
 
 
 # --------------------------------------------------------------------------------------------------------------- curves

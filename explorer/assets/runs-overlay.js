@@ -70,7 +70,7 @@ function drawOverlay() {
   for (let i = ends.length - 1; i >= 0; i -= 1) ends[i].at = Math.min(ends[i].at, i === ends.length - 1 ? low : ends[i + 1].at - 12.5);
   for (const end of ends) {
     put("line", { class: "tl-ru-leader", x1: end.from[0] + 3, y1: end.from[1], x2: right + 4, y2: end.at - 4 });
-    const text = end.row ? `${end.row.live ? `${end.row.seed}·` : end.row.id}${small ? "" : ` ${nameOf(end.row)}`}` : t("mean_of", { n: spread.seeds.length });
+    const text = end.row ? `${end.row.live ? `${end.row.seed}·` : end.row.id}${small ? "" : ` ${nameOf(end.row)}`}` : small ? t("mean_short") : t("mean_of", { n: spread.seeds.length });
     write(`tl-ru-end ${end.row?.id === held.chosen ? "tl-ru-strong" : ""}`, right + 7, end.at, small || text.length < 24 ? text : `${text.slice(0, 23)}…`);
   }
 

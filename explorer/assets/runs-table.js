@@ -5,7 +5,7 @@ const told = window.TL.unpacked(props);
 const t = (key, values) => window.TL.w(`runs.${key}`, values);
 const both = (text) => text?.[window.TL.lang()] ?? "";
 const known = (key) => Object.hasOwn(window.TL.words.en, `runs.${key}`);
-const percent = (v) => (v === null || v === undefined ? "–" : v >= 1 ? "100" : (Math.floor(v * 1000) / 10).toFixed(1));
+const percent = (v) => (v === null || v === undefined ? "–" : v >= 1 ? "100" : Math.min(100 * v, 99.9).toFixed(1));
 const number = (v) => (v === null || v === undefined ? "–" : Math.abs(v) >= 100 ? v.toPrecision(4) : Math.abs(v) < 0.001 && v ? v.toExponential(1) : v.toFixed(3));
 const nameOf = (row) => row.name || both(row.label);
 
@@ -97,7 +97,7 @@ function drawSpread() {
   const range = (what, show) => (what ? t("range", { mean: show(what.mean), low: show(what.low), high: show(what.high) }) : "–");
   const whole = (v) => (v === null ? "–" : count(Math.round(v)));
   const got = spread.to_goal;
-  box.replaceChildren(el("b", {}, t("spread", { n: spread.seeds.length, seeds: spread.seeds.join(", ") })), " ",
+  box.replaceChildren(el("b", {}, t("spread", { n: spread.seeds.length, seeds: spread.seeds.join(t("and")) })), " ",
     t("spread_says", { loss: range(spread.loss, number), token: range(spread.token, percent), exact: range(spread.exact, percent) }), " ",
     !got ? t("spread_none") : got.n < spread.seeds.length ? t("spread_some", { n: got.n, of: spread.seeds.length, low: whole(got.low), high: whole(got.high) })
       : t("spread_goal", { mean: whole(got.mean), low: whole(got.low), high: whole(got.high) }));

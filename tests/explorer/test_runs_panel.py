@@ -322,7 +322,7 @@ def test_four_more_seeds_are_those_that_are_not_there_yet(desk: Desk, record: Ru
     series = after.shelf.series
     assert [wish.plan.seed for wish in series.wishes] == [8, 10, 11, 12]
     assert all(dataclasses.replace(wish.plan, seed=7) == plan() for wish in series.wishes)
-    assert series.wishes[0].label["en"] == "copy, seed 8" and after.told["chosen"] == "7a"
+    assert series.wishes[0].label["en"] == "copy · seed 8" and after.told["chosen"] == "7a"
     assert after.told["series"]["running"] and active(after.timer)
     again = ask(desk, after.shelf, "seeds", id="7a")
     assert "already" in again.told["refusal"]["en"] and again.shelf.series is series
@@ -346,7 +346,7 @@ def test_advance_makes_them_and_then_sleeps(desk: Desk) -> None:
             break
     assert [row.id for row in rows.rows] == ["7a", "8b"]
     last = value(said[-1][1])
-    assert last["spread"]["seeds"] == [8, 7] and not last["series"]["running"]
+    assert last["spread"]["seeds"] == [7, 8] and not last["series"]["running"]
     for empty in (None, Shelf()):
         assert [active(each[2]) for each in view.advance(desk, empty)] == [False]
 
