@@ -26,7 +26,7 @@ from transformer_core.records import RunRecord, record_of
 from transformer_core.training import StepReport, Training
 
 if TYPE_CHECKING:
-    from transformer_core.translation import Score
+    from transformer_core.translating import Score
 
 log = logging.getLogger(__name__)
 
@@ -210,11 +210,12 @@ class Run:
         """BLEU and chrF of a translation, over sentences that were held out."""
         if self.plan.task != TRANSLATION or self.ended not in ("finished", "stopped"):
             return
-        from transformer_core import translation  # read late: the other tasks have no such measure
+        from transformer_core.translating import score  # read late: the other tasks have no such measure
+        from transformer_core.translation import builtin
 
-        corpus = self.plan.corpus or translation.builtin()
+        corpus = self.plan.corpus or builtin()
         try:
-            self.score = translation.score(model, corpus, SCORED, self.plan.seed)
+            self.score = score(model, corpus, min(SCORED, len(corpus.held_out)), self.plan.seed)
         except Exception:  # the run and its model are there all the same
             log.exception("the translations could not be scored")
 

@@ -72,7 +72,7 @@ function drawFilm(f) {
   }
   out.push(f.write("tl-tr-tick", f.left - 6, axis, t("axis_step"), "end"));
   if (f.now) out.push(f.write("tl-tr-tick tl-tr-strong", f.x(f.now), axis, count(f.now), "middle"));
-  reel.replaceChildren(svg("svg", { class: "tl-tr-chart", viewBox: `0 0 ${f.width} ${axis + 6}`, width: f.width, height: axis + 6, "aria-hidden": "true" }, out));
+  reel.replaceChildren(svg("svg", { viewBox: `0 0 ${f.width} ${axis + 6}`, width: f.width, height: axis + 6, "aria-hidden": "true" }, out));
   drawFilmHead(f, plan, every, scene);
 }
 

@@ -43,7 +43,7 @@ function drawFoot() {
 }
 
 function modeSentences(plan) {
-  const optimizer = t(`optimizer_${plan.optimizer}`) + (plan.weight_decay ? ` (${t("decay", { decay: short(plan.weight_decay) })})` : "");
+  const optimizer = t(`optimizer_${plan.optimizer}`) + (plan.optimizer === "adam" ? " (0.9, 0.98, 1e-9)" : "") + (plan.weight_decay ? ` (${t("decay", { decay: short(plan.weight_decay) })})` : "");
   return [
     t("mode", { dropout: short(plan.dropout), dtype: plan.dtype, device: plan.device, seed: plan.seed, optimizer, batch: plan.batch, torch: plan.torch }), el("br"),
     t("mode_model", { norm: t(`norm_${plan.norm}`), d_model: plan.d_model, n_heads: plan.n_heads, layers: some("n_layers", plan.layers), d_ff: plan.d_ff, positions: t(`positions_${plan.positions}`), parameters: count(plan.parameters) }),

@@ -34,7 +34,7 @@ function drawNorm(f) {
 
 // A strip a part of the model, from the embeddings above to the output below: the stronger the shade, the larger its
 // gradient at that step, on a logarithmic scale whose ends are printed.
-const ROW = 8;
+const rowHeight = (rows) => (rows <= 5 ? 12 : rows <= 12 ? 8 : 5);
 const PLACES = [["embedding", "part_in"], ["position", "part_in"], ["encoder", "part_encoder"], ["decoder", "part_decoder"], ["", "part_out"]];
 const placeOf = (part) => PLACES.find(([sign]) => part.includes(sign))[1];
 
@@ -42,16 +42,16 @@ function drawParts(f) {
   const rows = held.parts.length || 7, cells = held.layers.flatMap((row) => finite(row)).filter((v) => v > 0);
   const low = cells.reduce((a, b) => Math.min(a, b), Infinity), high = cells.reduce((a, b) => Math.max(a, b), 0);
   const sub = held.layers.length ? t("layers_sub", { low: short(low), high: short(high) }) : "";
-  const area = f.panel(t("layers"), rows * ROW, sub);
+  const row = rowHeight(rows), area = f.panel(t("layers"), rows * row, sub);
   if (!held.layers.length) return;
   const href = shades(f, low, high);
-  if (href) f.put("image", { href, x: f.x(0), y: area.top, width: Math.max(1, f.x(held.layers.length) - f.x(0)), height: rows * ROW, preserveAspectRatio: "none", class: "tl-tr-parts" });
-  let first = 0;
+  if (href) f.put("image", { href, x: f.x(0), y: area.top, width: Math.max(1, f.x(held.layers.length) - f.x(0)), height: rows * row, preserveAspectRatio: "none", class: "tl-tr-parts" });
+  let first = 0, above = -Infinity;
   for (let i = 1; i <= rows; i += 1) {
     if (i < rows && placeOf(held.parts[i]) === placeOf(held.parts[first])) continue;
-    const middle = area.top + ((first + i) / 2) * ROW;
-    f.out.push(f.write("tl-tr-tick", f.left - 6, middle + 4, t(placeOf(held.parts[first])), "end"));
-    if (i < rows) f.put("line", { class: "tl-tr-split", x1: f.left, x2: f.right, y1: area.top + i * ROW, y2: area.top + i * ROW });
+    const middle = area.top + ((first + i) / 2) * row;
+    if (middle - above >= 11.5) { f.out.push(f.write("tl-tr-tick", f.left - 6, middle + 4, t(placeOf(held.parts[first])), "end")); above = middle; }
+    if (i < rows) f.put("line", { class: "tl-tr-split", x1: f.left, x2: f.right, y1: area.top + i * row, y2: area.top + i * row });
     first = i;
   }
 }

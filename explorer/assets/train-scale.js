@@ -39,7 +39,7 @@ const finite = (values) => values.filter((v) => v !== null && v !== undefined);
 const highest = (values) => finite(values).reduce((a, b) => Math.max(a, b), 0);
 
 function frameOf(width) {
-  const steps = facts()?.steps || 100, small = width < 560, left = small ? 40 : 46, right = width - 12, now = held.step;
+  const steps = facts()?.steps || 100, small = width < 560, left = small ? 44 : 46, right = width - 12, now = held.step;
   const x = (step) => left + ((right - left) * step) / steps;
   const out = [], over = [], taken = [];
   const put = (tag, attributes, ...children) => { out.push(svg(tag, attributes, ...children)); };

@@ -77,7 +77,7 @@ function drawTransport() {
 function drawRateBox() {
   parts.rate.hidden = !held.run || ended() || gone;
   parts.rate.setAttribute("aria-label", t("rate_now"));
-  parts.rateLabel.textContent = t(facts()?.schedule === "constant" ? "rate_now" : "rate_now_factor");
+  parts.rateLabel.textContent = t({ constant: "rate_now", warmup: "rate_now_factor" }[facts()?.schedule] || "rate_now_peak");
   parts.half.setAttribute("aria-label", t("rate_half"));
   parts.twice.setAttribute("aria-label", t("rate_twice"));
   if (document.activeElement !== parts.lr) parts.lr.value = String(rateNow());

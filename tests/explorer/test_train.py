@@ -196,7 +196,7 @@ def test_what_is_said_of_a_stopped_run_is_of_the_step_at_which_it_stopped():
     _, told, _ = ask(run, "stop")
     assert (told["state"], told["step"]) == ("stopped", 3), "at once"
     assert [look.step for look in run.looks] == [0], "before the look, which takes its time in the queue"
-    html, trained, ended = view.hand_over(Desk(run))
+    html, trained, _ = view.hand_over(Desk(run))
     told = update_of(html)
     assert (told["state"], told["step"], told["from"], told["loss"]) == ("stopped", 3, 3, [])
     assert [look["step"] for look in told["looks"]] == [0, 3] and told["looks_from"] == 0 and told["looked"] == 2
@@ -352,7 +352,8 @@ def test_a_task_brings_its_recipe():
 
 def test_a_schedule_brings_the_rate_that_goes_with_it():
     """A factor of equation 3 is no rate: 0.2 as a constant rate would learn nothing."""
-    table = table_of(train_sidebar.schedules_script(), "schedule, task, lr, warmup", "[task]?.[schedule] ?? [lr, warmup]")
+    script = train_sidebar.schedules_script()
+    table = table_of(script, "schedule, task, lr, warmup", "[task]?.[schedule] ?? [lr, warmup]")
     for name in tasks.TASKS:
         assert set(table[name]) == set(train_sidebar.BY_NAME["schedule"].choices)
         for schedule, (lr, warmup) in table[name].items():
@@ -398,7 +399,7 @@ def test_a_rate_that_cannot_be_is_refused_and_the_run_goes_on_with_its_own(lr):
     assert run.rate_changes == [] and run.lr == 0.3 and run.running
 
 
-# ------------------------------------------------------------------------------------------------------------- the doctor
+# ----------------------------------------------------------------------------------------------------------- the doctor
 
 
 def test_the_doctor_s_sentences_are_those_of_the_core_word_for_word():
@@ -448,7 +449,7 @@ def test_everyone_gets_the_same_share_of_a_queue(monkeypatch):
 
     monkeypatch.setattr(Run, "_advance", one_step)
     monkeypatch.setattr(view, "news", lambda *_: {})
-    everyone = [ask(None, "rewind", ("copy", "mine", 4000, 5, 0.3, seed))[0] for seed in range(5)]
+    everyone = [ask(None, "rewind", values(steps=4000, train_seed=seed))[0] for seed in range(5)]
     cost = {run.id: seconds for run, seconds in zip(everyone, (0.01, 0.02, 0.05, 0.1, 0.3), strict=True)}
     for run in everyone:
         run.play()
