@@ -143,7 +143,7 @@ def test_held_out_sentences_are_scored_against_what_stood_in_the_file(learned: T
     assert whole == score(learned, corpus) and re.match(r"nrefs:1\|case:mixed\|.*\|tok:13a\|", whole.signature)
     assert score(learned, corpus, n=3, seed=1).n == 3
     other = dataclasses.replace(corpus, references=("Nothing of the kind",) * 4)
-    assert score(learned, other).bleu < 1
+    assert score(learned, other).bleu < 5
     with pytest.raises(ValueError, match="n is 5; it must lie between 1 and 4"):
         score(learned, corpus, n=5)
     with pytest.raises(ValueError, match="it was made for another corpus"):
@@ -217,7 +217,7 @@ def test_the_command_as_json_tells_what_became_of_the_file(file: Path, capsys) -
     [
         (("--pairs", "nowhere.tsv"), '"nowhere.tsv" cannot be read: No such file or directory'),
         (("--weights", "nowhere"), '"nowhere" cannot be read'),
-        (("--direction", "up"), "direction is 'up'"),
+        (("--direction", "up"), 'direction is "up"'),
         (("--steps", "0"), "steps is 0"),
         (("--set", "d_modl=3"), "no setting"),
     ],

@@ -92,8 +92,8 @@ def test_signs_that_nobody_sees_make_no_second_pair() -> None:
     [
         ("", "no sentence pair was found in 0 lines"),
         ("one column\nonly", "no sentence pair was found in 2 lines; each line needs a sentence, a tab and its transl"),
-        ("Hi.\t嗨。\nBye.\t再见。".encode("gb18030"), "not UTF-8: line 1 holds the byte 0x"),
-        ("Hi.\tYo.\nA.\tB.\nC.\t再见。".encode("gb18030"), "not UTF-8: line 3 holds the byte 0x"),
+        ("Hi.\t嗨。\nBye.\t再见。".encode("gb18030"), "not UTF-8: line 1 holds the byte .0x"),
+        ("Hi.\tYo.\nA.\tB.\nC.\t再见。".encode("gb18030"), "not UTF-8: line 3 holds the byte .0x"),
         (b"\xff\xfeH", "not UTF-8"),
         (bytes(range(256)), "not UTF-8"),
     ],
@@ -233,15 +233,15 @@ def test_a_capital_letter_at_the_beginning_is_taken_back_and_given_again() -> No
 @pytest.mark.parametrize(
     ("setting", "text"),
     [
-        ({"direction": "sideways"}, "direction is 'sideways'; it can be forward or backward"),
+        ({"direction": "sideways"}, 'direction is "sideways"; it can be forward or backward'),
         ({"min_count": 0}, "min_count is 0; it must lie between 1 and 1000"),
         ({"max_vocabulary": 2.5}, "max_vocabulary must be a whole number"),
         ({"max_length": 10_000}, "max_length is 10000"),
         ({"seed": -1}, "seed is -1"),
-        ({"held_out_share": 0.9}, "held_out_share is 0.9; it must be above 0 and at most 0.5"),
-        ({"held_out_share": float("nan")}, "held_out_share is nan"),
-        ({"held_out_share": True}, "held_out_share is True"),
-        ({"simplified": 1}, "simplified is 1; it must be true or false"),
+        ({"held_out_share": 0.9}, "held_out_share is 0.9; it must be greater than 0 and at most 0.5"),
+        ({"held_out_share": float("nan")}, "held_out_share must be a finite number"),
+        ({"held_out_share": True}, "held_out_share must be a number, got true"),
+        ({"simplified": 1}, "simplified must be true or false, got 1"),
         ({"max_length": 1}, "of 4 pairs 0 are left for training and 0 held out"),
     ],
 )

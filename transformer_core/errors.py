@@ -103,6 +103,16 @@ MESSAGES: Mapping[str, str] = {
     "file_large": "{given} is larger than {limit} bytes, so it is no preset.",
     "toml_broken": "{given} is not valid TOML: {reason}.",
     "toml_section": "{given} must be a section with keys below it; write [{section}].",
+    # sentence pairs
+    "pairs_large": "the file has {size} bytes; at most {high} are read.",
+    "pairs_lines": "the file has {lines} lines; at most {high} are read here.",
+    "pairs_encoding": "the file is not UTF-8: line {row} holds the byte {given}. Save it as UTF-8; editors offer it "
+    "under Save as, Encoding.",
+    "pairs_none": "no sentence pair was found in {lines} lines; each line needs a sentence, a tab and its translation.",
+    "pairs_left": "of {pairs} pairs {train} are left for training and {held_out} held out, and both need at least one; "
+    "more pairs, a larger max_length or a smaller min_count leave more.",
+    "sentence_length": "the sentence has {given} words and signs; 1 to {high} can be translated.",
+    "library_missing": "{package} is needed here and is not installed: pip install {package}.",
     # records of runs
     "json_broken": "{given} is not valid JSON: {reason}.",
     "json_twice": "{given} stands twice in one object of the {field}; keep one of them.",

@@ -4,11 +4,11 @@ Chinese says when and where before what is done, English behind it; it counts wi
 clause before its noun, asks with the word order of a statement, moves what is handled before the verb with 把, and
 compares with 比. Each pattern below is one of these differences.
 
->>> pairs = sentences()
->>> print(len(pairs), *pairs[0], sep="\n")
-6300
-医生 前天 在 饭馆 里 吃 了 两 碗 面条 。
-The doctor ate two bowls of noodles in the restaurant the day before yesterday.
+>>> zh, en = sentences()[0]
+>>> len(sentences()), zh
+(6300, '医生 前天 在 饭馆 里 吃 了 两 碗 面条 。')
+>>> en
+'The doctor ate two bowls of noodles in the restaurant the day before yesterday.'
 """
 
 from collections.abc import Callable, Mapping

@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 
-from transformer_core.checked import check_whole
+from transformer_core.checked import check_choice, check_flag, check_positive, check_whole
 from transformer_core.config import FIRST_FREE, UNKNOWN
+from transformer_core.errors import ConfigError
 from transformer_core.translation.corpus import SPECIAL, Corpus, ids_of
 from transformer_core.translation.pairs import Dropped, Pairs, tally
-from transformer_core.translation.tokens import capital, join, split
+from transformer_core.translation.tokens import capital, clean, join, split
+from transformer_core.translation.tokens import simplified as to_simplified
 
 DIRECTIONS = ("forward", "backward")
 MAX_SEED = (1 << 31) - 1
@@ -85,10 +87,8 @@ def make_corpus(
     dropped.extend(("seen", row[2].line) for row in asked if row[0] in met)
     asked = [row for row in asked if row[0] not in met]
     if not learned or not asked:
-        raise ValueError(
-            f"of {len(pairs):,} pairs {len(learned):,} are left for training and {len(asked):,} held out, and both "
-            "need at least one; more pairs, a larger max_length or a smaller min_count leave more"
-        )
+        raise ConfigError("pairs_left", field="pairs", pairs=f"{len(pairs):,}", train=f"{len(learned):,}",
+                          held_out=f"{len(asked):,}")  # fmt: skip
     lost = (*pairs.dropped, *tally(sorted(dropped, key=lambda each: each[1])))
     languages = pairs.languages
     return Corpus(
@@ -106,16 +106,12 @@ def make_corpus(
 
 def checked_options(**given: Any) -> dict[str, Any]:
     """The settings, each refused with a sentence where it cannot be."""
-    if given["direction"] not in DIRECTIONS:
-        raise ValueError(f"direction is {given['direction']!r}; it can be {' or '.join(DIRECTIONS)}")
+    check_choice("direction", given["direction"], DIRECTIONS)
+    check_flag("simplified", given["simplified"])
+    check_whole("seed", given["seed"], 0, MAX_SEED)
     for name, (low, high) in LIMITS.items():
         check_whole(name, given[name], low, high)
-    check_whole("seed", given["seed"], 0, MAX_SEED)
-    share = given["held_out_share"]
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 0.5:
-        raise ValueError(f"held_out_share is {share!r}; it must be above 0 and at most 0.5, as 0.05 for one in twenty")
-    if not isinstance(given["simplified"], bool):
-        raise ValueError(f"simplified is {given['simplified']!r}; it must be true or false")
+    check_positive("held_out_share", given["held_out_share"], 0.5)
     return given
 
 
@@ -213,21 +209,16 @@ def encode(corpus: Corpus, sentence: str) -> tuple[int, ...]:
     """
     language = corpus.options["languages"][0]
     known = corpus.src_ids if corpus.options.get("cut_by") == "words" else None
-    text = _simple(corpus, language, sentence)
+    text = clean(sentence)
+    if language == "zh" and corpus.options.get("simplified"):
+        text = to_simplified(text)
     words = split(text, language, known)
     if words and language != "zh":
         words[0] = small_first(words[0], corpus.src_ids)
     limit = max(corpus.longest[0], int(corpus.options.get("max_length", 0)))
     if not 1 <= len(words) <= limit:
-        raise ValueError(f"the sentence has {len(words)} words and signs; 1 to {limit} can be translated")
+        raise ConfigError("sentence_length", field="sentence", given=len(words), high=limit)
     return ids_of(words, corpus.src_ids)
-
-
-def _simple(corpus: Corpus, language: str, sentence: str) -> str:
-    from transformer_core.translation import tokens
-
-    text = tokens.clean(sentence)
-    return tokens.simplified(text) if language == "zh" and corpus.options.get("simplified") else text
 
 
 def decode_ids(corpus: Corpus, ids: Iterable[int]) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from transformer_core.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class Score:
@@ -36,7 +38,7 @@ def measure(translations: Sequence[str], references: Sequence[str], language: st
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.chrf import CHRF
     except ImportError:
-        raise ValueError("BLEU is counted by sacreBLEU, and it is not installed: pip install sacrebleu") from None
+        raise ConfigError("library_missing", field="score", package="sacrebleu") from None
     bleu, chrf = BLEU(tokenize="zh" if language == "zh" else "13a"), CHRF()
     words = bleu.corpus_score(list(translations), [list(references)]).score
     signs = chrf.corpus_score(list(translations), [list(references)]).score

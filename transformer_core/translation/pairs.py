@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from transformer_core.errors import ConfigError
 from transformer_core.translation.tokens import clean, language_of, simplified
 
 REASONS: Mapping[str, str] = {
@@ -106,19 +107,20 @@ def read_pairs(data: str | bytes, *, source: str | int = "auto", max_lines: int 
     byte-order mark, or UTF-16 with one. Lines may end in any way.
 
     Raises:
-        ValueError: the file is too large, in another encoding, or holds no pair; or there is no such column.
+        ConfigError: the file is too large, in another encoding, or holds no pair.
+        ValueError: there is no such column.
     """
     if source not in ("auto", 0, 1) or isinstance(source, bool):
         raise ValueError(f"source is {source!r}; it can be 'auto', 0 (the first column) or 1 (the second)")
     raw = data.encode(errors="surrogatepass") if isinstance(data, str) else data
     if len(raw) > MAX_BYTES:
-        raise ValueError(f"the file has {len(raw):,} bytes; at most {MAX_BYTES:,} are read")
+        raise ConfigError("pairs_large", field="pairs", size=f"{len(raw):,}", high=f"{MAX_BYTES:,}")
     rows = (data if isinstance(data, str) else text_of(data)).lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     lines = rows.split("\n")
     if lines and not lines[-1].strip():
         lines.pop()  # a line break ends the last line, it does not begin another
     if len(lines) > max_lines:
-        raise ValueError(f"the file has {len(lines):,} lines; at most {max_lines:,} are read here")
+        raise ConfigError("pairs_lines", field="pairs", lines=f"{len(lines):,}", high=f"{max_lines:,}")
     kept: dict[tuple[str, str], int] = {}
     dropped = []
     for number, line in enumerate(lines, start=1):
@@ -130,9 +132,7 @@ def read_pairs(data: str | bytes, *, source: str | int = "auto", max_lines: int 
         else:
             kept[pair] = number
     if not kept:
-        raise ValueError(
-            f"no sentence pair was found in {len(lines):,} lines; each line needs a sentence, a tab and its translation"
-        )
+        raise ConfigError("pairs_none", field="pairs", lines=f"{len(lines):,}")
     columns = tuple(zip(*kept, strict=True))
     languages = tuple(map(language_of, columns))
     first = source if isinstance(source, int) else int(languages == ("other", "zh"))
@@ -147,17 +147,14 @@ def text_of(data: bytes) -> str:
     """Bytes as text: UTF-16 where its mark is in front, else UTF-8.
 
     Raises:
-        ValueError: they are in another encoding; the text names the line.
+        ConfigError: they are in another encoding; the text names the line.
     """
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         return data.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
-        line = 1 + data[: error.start].count(b"\n")
-        raise ValueError(
-            f"the file is not UTF-8: line {line} holds the byte 0x{data[error.start]:02x}. Save it as UTF-8; editors "
-            "offer it under Save as, Encoding"
-        ) from None
+        line, byte = 1 + data[: error.start].count(b"\n"), f"0x{data[error.start]:02x}"
+        raise ConfigError("pairs_encoding", field="pairs", given=byte, row=line) from None
 
 
 def pair_of(line: str) -> tuple[str, str] | str:

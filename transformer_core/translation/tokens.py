@@ -14,6 +14,8 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from transformer_core.errors import ConfigError
+
 LANGUAGES = ("zh", "other")
 HAN = re.compile("[㐀-䶿一-鿿豈-﫿\U00020000-\U0003fffd]")
 WORD = re.compile(r"\w+(?:[.,:'’‐-]\w+)*|[^\w\s]")
@@ -63,14 +65,12 @@ def segmenter() -> Any:
     """The module rjieba, which cuts Chinese into words by a dictionary and their frequencies.
 
     Raises:
-        ValueError: it is not installed.
+        ConfigError: it is not installed.
     """
     try:
         import rjieba
     except ImportError:
-        raise ValueError(
-            "Chinese sentences are cut into words by rjieba, and it is not installed: pip install rjieba"
-        ) from None
+        raise ConfigError("library_missing", field="segmenter", package="rjieba") from None
     return rjieba
 
 
@@ -110,15 +110,12 @@ def simplified(text: str) -> str:
     """The text in simplified characters, by OpenCC.
 
     Raises:
-        ValueError: OpenCC is not installed.
+        ConfigError: OpenCC is not installed.
     """
     try:
         import opencc
     except ImportError:
-        raise ValueError(
-            "traditional characters are turned into simplified ones by OpenCC, and it is not installed: "
-            "pip install opencc; or leave them as they are"
-        ) from None
+        raise ConfigError("library_missing", field="simplified", package="opencc") from None
     return str(opencc.OpenCC("t2s").convert(text))
 
 
