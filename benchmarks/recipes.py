@@ -4,6 +4,7 @@ Answers are to 1000 held-out questions. Seconds are of this process's CPU on one
 """
 
 import argparse
+import dataclasses
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,11 +12,27 @@ from typing import Any
 import torch
 
 from transformer_core import tasks
+from transformer_core.batches import Batch
+from transformer_core.config import END, PAD
 from transformer_core.ledger import trace
 from transformer_core.model import Transformer, build
+from transformer_core.tasks import Task, addition
+from transformer_core.tasks.reverse import backwards
 from transformer_core.training import Evaluation, evaluate, train
 
 QUESTIONS = 1000
+
+
+def highest_first(n: int, generator: torch.Generator) -> Batch:
+    """The questions of addition, the sum written from its highest digit down."""
+    batch = addition.draw(n, generator)
+    assert batch.tgt is not None and batch.labels is not None
+    digits = batch.labels > END
+    labels = backwards(batch.labels, digits.sum(dim=1, keepdim=True)).where(digits, batch.labels)
+    tgt = torch.cat([batch.tgt[:, :1], labels[:, :-1]], dim=1)
+    return Batch(batch.src, tgt.where(batch.tgt != PAD, PAD), labels)
+
+
 VARIANTS: Mapping[str, tuple[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]], ...]] = {
     "first_last": (("without positions", {"positions": "none"}, {}, {}),),
     "copy": (
@@ -28,15 +45,23 @@ VARIANTS: Mapping[str, tuple[tuple[str, dict[str, Any], dict[str, Any], dict[str
         ("without label smoothing", {}, {}, {"label_smoothing": 0.0}),
         ("with the paper's Adam", {}, {}, {"optimizer": "adam", "weight_decay": 0.0}),
     ),
+    "sort": (
+        ("without positions", {"positions": "none"}, {}, {}),
+        ("with the rate of the other letter tasks", {}, {}, {"schedule": "warmup", "lr": 0.2}),
+    ),
+    "addition": (
+        ("without positions", {"positions": "none"}, {}, {}),
+        ("from the highest digit", {}, {}, {}),
+    ),
+    "translation": (),
 }
 """What a lesson or a docstring says of a recipe with one thing changed: model, masks, training."""
 
 
 def learn(
-    name: str, seed: int, model: Mapping[str, Any], masks: Mapping[str, Any], training: Mapping[str, Any]
+    task: Task, seed: int, model: Mapping[str, Any], masks: Mapping[str, Any], training: Mapping[str, Any]
 ) -> Iterator[tuple[int, float, float, Evaluation, Transformer]]:
     """Step, its loss, CPU seconds so far, and the held-out answers, every hundred steps and after 80."""
-    task = tasks.get(name)
     learner = build(task.model.replace(**model), task.masks.replace(**masks), seed=seed)
     seconds, started = 0.0, time.process_time()
     for report in train(learner, task, task.training.replace(**training), seed):
@@ -71,10 +96,16 @@ def main() -> None:
         for variant, *changes in (("recipe", {}, {}, {}), *(VARIANTS[name] if options.variants else ())):
             for seed in options.seeds:
                 print(f"{name}, {variant}, seed {seed}")
-                for step, loss, seconds, result, model in learn(name, seed, *changes):  # noqa: B007
+                task = tasks.get(name)
+                if variant == "from the highest digit":
+                    task = dataclasses.replace(task, draw=highest_first)
+                for step, loss, seconds, result, model in learn(task, seed, *changes):  # noqa: B007
                     print(f"  step {step:3d}  loss {loss:.3f}  {seconds:5.1f} s  held out: loss {result.loss:.3f}  "
                           f"tokens {result.token_accuracy:7.2%}  whole answers {result.exact_match:6.1%}")  # fmt: skip
-                if name == "reverse":  # the model of the last line
+                for on in [on for on in task.held_out if on != "new"]:  # with the model of the last line, as below
+                    result = evaluate(model, task, QUESTIONS, seed, on)
+                    print(f"  {on}: tokens {result.token_accuracy:7.2%}  whole answers {result.exact_match:6.1%}")
+                if name == "reverse":
                     shares = ", ".join(f"{aligned(model, layer):.1%}" for layer in range(model.config.n_decoder_layers))
                     print(f"  cross-attention at the letter, by layer: {shares}", flush=True)
 

@@ -3,11 +3,12 @@
 from functools import cache, partial
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 from torch.nn.functional import conv1d
-from torch.nn.utils.rnn import pad_sequence
 
 from transformer_core.batches import Batch
-from transformer_core.config import BEGIN, END, FIRST_FREE, MaskConfig, ModelConfig, TrainConfig
+from transformer_core.config import BEGIN, END, FIRST_FREE, PAD, MaskConfig, ModelConfig, TrainConfig
 from transformer_core.tasks.base import SPECIAL, HeldOut, Odds, Task, odds_of, shift
 
 SIGNS = "0123456789+"
@@ -43,12 +44,22 @@ def answer(total: int) -> list[int]:
     return [*ids(str(total)[::-1]), END]
 
 
-def draw(n: int, generator: torch.Generator, numbers: torch.Tensor = DRAWN) -> Batch:
+def draw(n: int, generator: torch.Generator, numbers: Int[Tensor, " N"] = DRAWN) -> Batch:
     """2 7 + 5 → 2 3, for 32: two numbers out of ``numbers``."""
     pairs = numbers[torch.randint(len(numbers), (n, 2), generator=generator)].tolist()
-    src = pad_sequence([torch.tensor(ids(f"{a}+{b}")) for a, b in pairs], batch_first=True)
-    target = pad_sequence([torch.tensor([BEGIN, *answer(a + b)]) for a, b in pairs], batch_first=True)
+    src = table([ids(f"{a}+{b}") for a, b in pairs])
+    target = table([[BEGIN, *answer(a + b)] for a, b in pairs])
     return Batch(src, *shift(target))
+
+
+def table(rows: list[list[int]]) -> Int[Tensor, "B n"]:
+    """The rows as one tensor, the shorter ones padded.
+
+    >>> table([[5, 6], [7]]).tolist()
+    [[5, 6], [7, 0]]
+    """
+    width = max(map(len, rows))
+    return torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
 
 
 @cache

@@ -30,11 +30,11 @@ class Expected:
     task: str
     steps: tuple[int, ...]
     loss: Band
-    """Of the training, label smoothing included: the mean over the steps from half an interval before to half behind."""
+    """Of the training, label smoothing included: the mean from half an interval before the step to half behind it."""
     held_out_loss: Band
     """Of new questions, without label smoothing."""
     token: Band
-    """The share of tokens that are right, the right ones before each being given; of classes, where the task has them."""
+    """The share of tokens that are right, the right ones before each being given; or of classes."""
     exact: Band
     """The share of whole answers that are right, written by the model alone."""
     seeds: tuple[int, ...]
