@@ -12,7 +12,7 @@ function problem(...fields) {
   const why = view.refused;
   if (!why || !(fields.includes(why.field) || (fields.includes("") && !PLACES.includes(why.field)))) return null;
   return el("div", { class: "tl-refusal", role: "alert", id: `tl-d-error-${why.field || "all"}` }, el("p", {}, el("span", { "aria-hidden": "true" }, "✗ "), why.text[window.TL.lang()]),
-    why.choices.length || why.train ? el("div", { class: "tl-choices" }, why.choices.map((each, n) => el("button", { type: "button", class: "tl-d-button", data: { keep: `way-${n}` }, onclick: () => ask(each.changes) }, each.label[window.TL.lang()])), why.train ? el("button", { type: "button", class: "tl-d-button", onclick: toTrain }, t("to_train")) : null) : null);
+    why.choices.length || why.train ? el("div", { class: "tl-choices" }, why.choices.map((each, n) => el("button", { type: "button", class: "tl-d-button", data: { keep: `way-${n}` }, onclick: () => ask({ ...view.wanted, ...each.changes }) }, each.label[window.TL.lang()])), why.train ? el("button", { type: "button", class: "tl-d-button", onclick: toTrain }, t("to_train")) : null) : null);
 }
 const PLACES = ["dec_text", "dec_table", "dec_method", "dec_width", "dec_norm", "dec_temperature", "dec_top_k", "dec_top_p", "dec_seed", "dec_length"];
 

@@ -34,7 +34,7 @@ function take() {
   view.waiting = 0;
   clearTimeout(view.slow);
   clearTimeout(view.patience);
-  if (answer.refused) Object.assign(view, { refused: answer.refused, first: answer.chosen });
+  if (answer.refused) Object.assign(view, { refused: answer.refused, first: answer.chosen, wanted: view.flown });
   else receive(answer.shown);
   if (view.again) ask({});
   refresh();

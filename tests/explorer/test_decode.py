@@ -316,7 +316,8 @@ def test_a_translation_is_typed_as_text_and_shown_as_text():
         ({"dec_length": 10**9}, "dec_length"), ({"dec_temperature": 0}, "dec_temperature"),
         ({"dec_temperature": float("nan")}, "dec_temperature"), ({"dec_top_p": 1.5}, "dec_top_p"),
         ({"dec_method": "best"}, "dec_method"), ({"dec_method": ["beam"]}, "dec_method"),
-        ({"dec_seed": -1}, "dec_seed"), ({"dec_from": "../x"}, "dec_from"), ({"dec_text": "a" * 3000}, "dec_text"), ({"dec_node": "<b>"}, "dec_node"),
+        ({"dec_seed": -1}, "dec_seed"), ({"dec_from": "../x"}, "dec_from"), ({"dec_text": "a" * 3000}, "dec_text"),
+        ({"dec_node": "<b>"}, "dec_node"),
         ({"dec_item": True}, "dec_item"),
     ],
 )  # fmt: skip
