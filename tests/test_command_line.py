@@ -350,7 +350,7 @@ def test_train_as_json_lines_repeats_with_the_seed(capsys: Output) -> None:
     assert [line["loss"] for line in first[:-1]] == [line["loss"] for line in second[:-1]]
     assert [line["step"] for line in first[:-1]] == [1, 2, 3]
     assert first[-1]["evaluation"] == second[-1]["evaluation"] and first[-1]["learned"] is False
-    assert first[-1]["chance_accuracy"] == pytest.approx(1 / 14)
+    assert first[-1]["chance_accuracy"] == pytest.approx(1 / 17)
 
 
 def test_train_says_learned_only_when_it_is(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,9 +381,9 @@ def test_train_draws_a_bar_on_a_terminal(capsys: Output, monkeypatch: pytest.Mon
 def test_train_that_explodes_ends_with_1_and_names_step_and_tensor(
     capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transformer_core import training
+    from transformer_core.training import run as training_run
 
-    monkeypatch.setattr(training, "rate", lambda config, d_model, step: 1e30)
+    monkeypatch.setattr(training_run, "rate", lambda config, d_model, step: 1e30)
     assert main(["train", "first_last", "--steps", "9"]) == 1
     error = capsys.readouterr().err
     assert error.startswith("step 2: the loss is not finite") and error.count("\n") == 1
