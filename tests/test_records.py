@@ -137,7 +137,7 @@ def test_what_is_no_record_is_refused_in_a_sentence() -> None:
     assert "The nearest is no_scaling" in refusal(changed(record, fault="no_scalin"))
     lacking = json.loads(record.to_json())
     del lacking["masks"], lacking["seed"]
-    assert "the record lacks masks and seed" in refusal(json.dumps(lacking))
+    assert "the record lacks masks, seed, so" in refusal(json.dumps(lacking))
 
 
 @pytest.mark.parametrize(

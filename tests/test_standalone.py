@@ -68,7 +68,11 @@ def recorded(case: str = "copy, post-norm, warm-up", fault: str = "", steps: int
         "seed": 11, "fault": fault, "rate_changes": how.get("rate_changes", ()),
     }  # fmt: skip
     _, training = start(RunRecord(task=task.name, **settings))
-    reports = list(itertools.islice(training, steps))
+    reports = []
+    try:
+        reports += itertools.islice(training, steps)
+    except ArithmeticError:  # some faults end a run at once
+        return record_of(**settings, reports=reports, ended="failed", seconds=0.5)
     return record_of(**settings, reports=reports, ended="paused", seconds=0.5)
 
 
@@ -124,7 +128,7 @@ def test_every_choice_has_the_losses_of_its_record(
     assert imported(text).main(3) == 0
     assert "3 of 3 losses compared" in capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 120
-    for stranger in ("transformer_core", "jaxtyping", "ConfigError", "MESSAGES", "note(", "raise ValueError", ">>>"):
+    for stranger in ("transformer_core", "jaxtyping", "ConfigError", "MESSAGES", "note(", ">>>"):
         assert stranger not in text, stranger
 
 
@@ -142,12 +146,13 @@ def test_a_record_without_its_curve_gives_a_script_that_compares_nothing(
     assert capsys.readouterr().out.splitlines()[-1].startswith("0 of 1 losses compared")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [*{fault.group: name for name, fault in FAULTS.items()}.values(), "no_scaling"])
 def test_a_run_with_a_fault_becomes_a_script_with_that_fault(fault: str, imported: Any) -> None:
     case = "pre-norm, dropout, GELU, tied"
     record = recorded(case, fault, steps=2)
-    assert imported(standalone(record)).main(2) == 0
-    assert FAULTS[fault].title in standalone(record)[:2000]
+    text = standalone(record)
+    assert imported(text).main(record.steps) == 0
+    assert FAULTS[fault].title in text[:2000]
 
 
 def test_a_fault_that_shows_is_in_the_text() -> None:
@@ -167,7 +172,7 @@ def test_the_script_holds_what_the_run_needs_and_nothing_else() -> None:
     order = [defined.index(name) for name in ("attend", "EncoderLayer", "Transformer", "take_step", "Training", "main")]
     assert order == sorted(order), "bottom to top"
     assert '"""softmax(q kᵀ / √d_head) v' in text and "    # scores: B H q k\n" in text
-    assert "learned" not in text and 'norm_order == "pre"' not in text
+    assert '"learned"' not in text and 'norm_order == "pre"' not in text
     assert ast.get_docstring(tree).startswith("copy, seed 11: a run of 3 steps, repeated to the last digit.")
     assert f"SEED, THREADS, DEVICE, STEPS = 11, {torch.get_num_threads()}, " in text
 

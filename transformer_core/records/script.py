@@ -133,6 +133,8 @@ def facts_of(record: RunRecord) -> Facts:
         "training.schedules": {"config": training},
         "training.step": {"config": training} | ({"limit": None} if training.clip_norm is None else {}),
     }  # fmt: skip
+    if record.fault:  # its line may hand on another value than the settings have: then nothing is known beforehand
+        values = {}
     absent = {"LearnedPositions": model.positions != "learned", "SinusoidalPositions": model.positions != "sinusoidal"}
     return Facts(
         values=lambda module: values.get(module.removeprefix(f"{PACKAGE}."), {}),
