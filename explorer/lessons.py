@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from transformer_core import experiments
+from transformer_core import experiments, tasks
 
 if TYPE_CHECKING:
     from explorer.session import Session
@@ -45,12 +45,21 @@ def task_of(name: str) -> Task | None:
 
 
 def of(task: str, model: ModelConfig, masks: MaskConfig, training: TrainConfig) -> str:
-    """The variant with exactly this model, masks and recipe, whatever its number of steps; "" where there is none."""
+    """The variant of this model and these masks, with this recipe if there is one; "" where there is none.
+
+    A model that the task has itself is of a lesson only with the recipe of one.
+    """
+    near = ""
     for lesson, variant in pairs():
+        if (lesson.task, variant.model.replace(dropout=model.dropout), variant.masks) != (task, model, masks):
+            continue
+        full = f"{lesson.name}.{variant.name}"
         recipe = variant.training.replace(steps=training.total_steps, epochs=None)
-        if (lesson.task, variant.model, variant.masks, recipe) == (task, model, masks, training.replace(epochs=None)):
-            return f"{lesson.name}.{variant.name}"
-    return ""
+        if variant.model == model and recipe == training.replace(steps=training.total_steps, epochs=None):
+            return full
+        own = tasks.get(task)
+        near = near or ("" if (variant.model, masks) == (own.model, own.masks) else full)
+    return near
 
 
 def settings(name: str, seed: int) -> dict[str, Any]:

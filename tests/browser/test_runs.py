@@ -13,7 +13,9 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import PATIENCE, Server, Visitor
 from tests.browser.test_access import PHONE, overflow, violations
+from transformer_core import build, tasks
 from transformer_core.records import RunRecord, load_weights
+from transformer_core.training import train
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +42,14 @@ def cell(visitor: Visitor, run: str, column: str) -> Locator:
 
 def do(visitor: Visitor, key: str) -> None:
     visitor.page.locator(f'.tl-runs [data-key="{key}"]').click()
+
+
+def saved(visitor: Visitor, folder: Path) -> RunRecord:
+    """The record of the chosen run, as it is taken home."""
+    with visitor.page.expect_download() as download:
+        do(visitor, "file-record")
+    download.value.save_as(folder / "record.json")
+    return RunRecord.from_json((folder / "record.json").read_text(encoding="utf-8"))
 
 
 def trained(visitor: Visitor, steps: int, task: str = "first = last?") -> None:
@@ -118,27 +128,30 @@ def test_runs_side_by_side_more_seeds_and_files(visitor: Visitor, tmp_path: Path
     expect(rows(visitor)).to_have_count(count - 1)
 
 
-def test_a_reload_takes_up_the_run_with_the_same_next_loss(visitor: Visitor) -> None:
-    """H36, H38: paused, loaded anew, taken up, played to its end: the curve of a run that nobody touched."""
+def test_a_reload_takes_up_the_run_with_the_same_next_loss(visitor: Visitor, tmp_path: Path) -> None:
+    """H36, H38: paused, loaded anew, taken up, one step further: the losses of a run that nobody touched."""
     page = visitor.page
-    visitor.train("first = last?", 40)
+    visitor.train("first = last?", 600)
     step, curve = paused(visitor, 3)
     expect(page.locator(".tl-ru-keeps")).to_contain_text("a reload, a closed tab")
     page.reload()
     visitor.ready()
-    expect(page.locator(".tl-ru-offer")).to_contain_text(f"first = last?, seed 7, {step} of 40 steps")
+    expect(page.locator(".tl-ru-offer")).to_contain_text(f"first = last?, seed 7, {step} of 600 steps")
     taken_up(visitor, step, curve)
-    visitor.press("play")
-    expect(visitor.state).to_contain_text("All 40 steps done", timeout=3 * PATIENCE)
-    whole = visitor.curve()
-    expect(cell(visitor, "7a", "shows")).to_contain_text("repeat of a record")
-    visitor.press("rewind")
-    visitor.press("play")
-    expect(rows(visitor)).to_have_count(2, timeout=3 * PATIENCE)
-    expect(page.locator(".tl-tr-chart path.tl-tr-raw").first).to_have_attribute("d", whole)
+    visitor.press("step")
+    visitor.beyond(step)
+    expect(cell(visitor, "live", "steps")).to_have_text(f"{step + 1} / 600")
+    expect(cell(visitor, "live", "shows")).to_contain_text("repeat of a record")
+    record = saved(visitor, tmp_path)
+    task = tasks.get("first_last")
+    undisturbed = train(build(task.model, task.masks, 7), task, record.training, 7)
+    assert list(record.losses) == [next(undisturbed).loss for _ in range(step + 1)]
+    # Stopped, the run is whole: what this browser remembers of it can be repeated, or forgotten.
+    visitor.press("stop")
+    expect(cell(visitor, "7a", "steps")).to_have_text(f"{step + 1} / 600")
     page.reload()
     visitor.ready()
-    expect(page.get_by_role("button", name="Repeat the run of 40 steps")).to_be_visible()
+    expect(page.get_by_role("button", name=f"Take up the run of {step + 1} steps")).to_be_visible()
     page.get_by_role("button", name="Forget it").click()
     expect(page.locator(".tl-ru-offer")).to_be_hidden()
 
@@ -150,7 +163,7 @@ def test_a_killed_server_is_no_lost_run(browser: Browser, tmp_path: Path) -> Non
     context = browser.new_context(viewport={"width": 1360, "height": 900}, locale="en-US", reduced_motion="reduce")
     try:
         first.wait()
-        visitor = Visitor(context, first).open("/?tab=train&task=first_last&steps=60&train_batch=32")
+        visitor = Visitor(context, first).open("/?tab=train&task=first_last&steps=600&train_batch=32")
         step, curve = paused(visitor, 3)
         os.kill(first.process.pid, signal.SIGKILL)
         first.process.wait(10)
@@ -159,7 +172,7 @@ def test_a_killed_server_is_no_lost_run(browser: Browser, tmp_path: Path) -> Non
         visitor.page.goto("about:blank")
         visitor.open("/?tab=train")
         taken_up(visitor, step, curve)
-        expect(visitor.number("steps")).to_have_value("60")
+        expect(visitor.number("steps")).to_have_value("600")
         expect(visitor.number("train_batch")).to_have_value("32")
     finally:
         context.close()
@@ -173,9 +186,7 @@ def test_a_record_restores_the_page_of_another_person(newcomer: Callable[..., Vi
                            "steps": 5, "train_batch": 8, "train_seed": 11, "tab": "train"})  # fmt: skip
     one.press("play")
     expect(rows(one)).to_have_count(1, timeout=3 * PATIENCE)
-    with one.page.expect_download() as download:
-        do(one, "file-record")
-    download.value.save_as(tmp_path / "record.json")
+    saved(one, tmp_path)
     other = newcomer().open("/?tab=train")
     put_in = other.page.locator(".tl-runs input[type=file]")
     put_in.set_input_files(tmp_path / "record.json")

@@ -499,3 +499,32 @@ def test_a_payload_is_json_without_surprises(desk: Desk) -> None:
     json.dumps(told, allow_nan=False)
     assert told["lessons"] == lessons.told()
     assert isinstance(ask(desk, None, "look").html, (dict, gr.HTML))
+
+
+def test_a_variant_is_known_by_its_model_and_a_common_model_by_its_recipe() -> None:
+    """The words of a lesson are not the task's, so its record is repeated with them, whatever its rate."""
+    full = next(name for name in lessons.names() if lessons.task_of(name) is not None)
+    lesson, variant = lessons.find(full)
+    changed = variant.training.replace(lr=variant.training.lr / 2, steps=7)
+    assert lessons.of(lesson.task, variant.model.replace(dropout=0.25), variant.masks, changed) == full
+    own = plans.tasks.get("copy")
+    assert lessons.of("copy", own.model, own.masks, own.training.replace(lr=0.123)) == ""
+    made = records.record_of(model=variant.model, masks=variant.masks, training=changed, seed=7, reports=(),
+                             ended="paused", seconds=0.0)  # fmt: skip
+    planned = taking_up.plan_of(made, LIMITS)
+    assert planned.lesson == full and planned.task_of().symbols == variant.task.symbols
+    assert plans.plan(taking_up.session_of(made), LIMITS) == planned
+
+
+def test_a_record_of_other_sentences_needs_them(record: RunRecord) -> None:
+    """Of a translation: the built-in sentences are always here, a person's own only while the tab holds them."""
+    from transformer_core import translation
+
+    facts = {"name": "pairs.tsv", "sha256": "a" * 64}
+    made = large(record, task="translation", training={"task": "translation"}, corpus=facts)
+    held = SimpleNamespace(sha256="a" * 64)
+    assert taking_up.corpus_of(made, held) is held
+    with pytest.raises(Refusal, match=r"pairs\.tsv"):
+        taking_up.corpus_of(made, SimpleNamespace(sha256="b" * 64))
+    built_in = dataclasses.replace(made, corpus=facts | {"sha256": translation.builtin().sha256})
+    assert taking_up.corpus_of(built_in, held) is None
