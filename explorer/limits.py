@@ -32,6 +32,8 @@ class Limits:
     max_batch: int = 32
     max_text: int = 2000  # characters of one text box
     max_record: int = 240 * 1024  # characters of a record that is put in
+    max_corpus_bytes: int = 4 * 1024**2  # of a file of sentence pairs; twenty thousand are 1.3 MB
+    max_corpus_lines: int = 50_000
     max_beam: int = 8  # hypotheses kept at once
     max_decoded: int = 64  # tokens of one decoded sentence
     max_training_steps: int = 5000

@@ -20,17 +20,18 @@ from explorer.guard import Guard
 from explorer.limits import Limits
 from explorer.payload import explore_payload
 from explorer.session import Session
-from explorer.views import break_it, compare, decode, explore, masks, runs, sidebar, train
+from explorer.views import break_it, compare, corpus, decode, explore, masks, runs, sidebar, train
 from explorer.words import LANGUAGES, section, text
 
 STATE_SECONDS = 1800  # what a tab holds is freed half an hour after its last change
 # Values arrive as they were sent: gradio's own checks differ from control to control, say nothing readable, and cost a
 # thread switch each. Session.cleaned checks every one.
 QUIET: dict[str, Any] = {"queue": False, "preprocess": False, "show_progress": "hidden", "api_visibility": "private"}
-WORDS_OF_SCRIPTS = ("frame", "sidebar", "masks", "train", "runs", "decode", "break", "compare")
+WORDS_OF_SCRIPTS = ("frame", "sidebar", "masks", "train", "corpus", "runs", "decode", "break", "compare")
 TABS = ("explore", "masks", "train", "decode", "break", "compare")
 SCRIPTS = {
-    "explore": explore.SCRIPTS, "masks": masks.SCRIPTS, "train": train.SCRIPTS, "runs": runs.SCRIPTS,
+    "explore": explore.SCRIPTS, "masks": masks.SCRIPTS, "train": train.SCRIPTS, "corpus": corpus.SCRIPTS,
+    "runs": runs.SCRIPTS,
     "decode": decode.SCRIPTS, "break": break_it.SCRIPTS, "compare": compare.SCRIPTS,
 }  # fmt: skip
 TITLE = "Transformer Ledger"
@@ -211,6 +212,7 @@ def build() -> gr.Blocks:
                 masks_view = masks.build_tab()
             with gr.Tab(text("en", "frame.tab_train"), id="train", elem_id="tl-tab-train") as train_tab:
                 train_view = train.build_tab(train_side, states[0], states[2])
+                corpus.build_tab(train_side, train_view)
                 runs_view = runs.build_tab(train_side, train_view, states[0], states[2])
             with gr.Tab(text("en", "frame.tab_decode"), id="decode", elem_id="tl-tab-decode") as decode_tab:
                 decode_view = decode.build_tab()
