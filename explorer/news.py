@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from explorer import recipes, taking_up, words
+from explorer import recipes, words
 from explorer.facts import plain
 from explorer.fields import BY_NAME, TRAINING
 from explorer.offers import choice_label
@@ -51,7 +51,7 @@ def news(run: Run, step: int = 0, looks: int = 0) -> dict[str, Any]:
     told["skipped"] = any(report.note for report in reports)
     told["looks"] = [each.told() for each in seen]
     if seen:
-        told |= {"scene": run.scene, "kept": taking_up.light(run.record()).to_json()}
+        told |= {"scene": run.scene, "kept": run.kept()}
     return told
 
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from explorer import taking_up
 from explorer.fields import NO_FAULT
 from explorer.live import Trained, shop_of
 from explorer.looks import Look, look
@@ -63,6 +64,7 @@ class Run:
         self._lock = threading.Lock()
         self._model: Transformer | None = None
         self._training: Training | None = None
+        self._kept = 0, ""
         self._pace: deque[tuple[float, int]] = deque(maxlen=24)
 
     # ---- what the buttons do: flags only, so that each answers at once
@@ -151,6 +153,12 @@ class Run:
             looks=[look.result() for look in tuple(self.looks)], result=last, parameters=plan.parameters,
         )  # fmt: skip
 
+    def kept(self) -> str:
+        """What the browser keeps at each look, so that a run which was lost can be taken up."""
+        if self._kept[0] != len(self.looks):
+            self._kept = len(self.looks), taking_up.light(self.record()).to_json()
+        return self._kept[1]
+
     # ---- what it does
 
     def work(self, seconds: float, every: float, alone: float = 0.0) -> Iterator[None]:
@@ -170,6 +178,7 @@ class Run:
             if now - last >= every:
                 last = now
                 yield
+        TURNS.leave(self.id)
 
     def catch_up(self) -> None:
         """A look at a run that was halted between two looks: what is said of it is then of the step it stands at."""

@@ -25,6 +25,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 from tools.browser import find_browser, launch_arguments
+from transformer_core import tasks
 
 ROOT = Path(__file__).parents[2]
 DESK = {"width": 1360, "height": 900}
@@ -257,7 +258,10 @@ class Visitor:
     def train(self, task: str, steps: int) -> None:
         """The train tab with this task and so many steps, nothing started yet."""
         self.tab("Train")
-        self.control("task").get_by_role("radio", name=task).check(force=True)
+        radio = self.control("task").get_by_role("radio", name=task)
+        radio.check(force=True)
+        recipe = tasks.get(radio.get_attribute("value") or "").training
+        expect(self.number("steps")).to_have_value(str(recipe.total_steps))  # else it would overwrite what is typed
         self.type("steps", steps)
         expect(self.progress).to_have_attribute("aria-valuemax", str(steps))
 

@@ -5,15 +5,18 @@ import json
 import math
 import threading
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
 
 from explorer import news, plans, runs
 from explorer.limits import Limits
-from explorer.runs import Plan, Run
+from explorer.runs import Desk, Plan, Run
 from explorer.session import Session
+from explorer.turns import Turns
 from transformer_core import build, tasks, training
+from transformer_core.records import RunRecord
 from transformer_core.training import train
 
 LIMITS = Limits()
@@ -62,6 +65,7 @@ def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
 
 
 def test_one_plan_twice_gives_the_same_numbers_and_answers():
+    """H38: twice in one process, whatever torch's global generator did meanwhile."""
     first = finished(Run(plan()))
     torch.manual_seed(1)
     torch.rand(3)
@@ -88,6 +92,7 @@ def test_a_paused_run_goes_on_as_if_it_had_not_been_paused():
 
 
 def test_looks_do_not_disturb_the_run(monkeypatch):
+    """H38: the losses with a look after every step are those without any, bit for bit."""
     monkeypatch.setattr(plans, "LOOKS", ALL_LOOKS)
     asked = plan(steps=6)
     assert asked.every == 1, "so that every step is followed by a look"
@@ -100,6 +105,7 @@ def test_looks_do_not_disturb_the_run(monkeypatch):
 
 
 def test_two_runs_in_two_threads_equal_the_same_runs_alone():
+    """H38: neither another thread nor another run beside it is felt."""
     plans = [
         plan(steps=12, train_seed=seed, task=task) for seed, task in ((7, "copy"), (8, "reverse"), (9, "first_last"))
     ]
@@ -257,6 +263,7 @@ def test_a_run_stopped_before_its_first_step_has_no_model_to_show():
 
 
 def test_a_closed_run_keeps_its_curve_and_frees_its_model():
+    """H36: what a closed tab leaves behind holds no model."""
     run = Run(plan())
     run.forward(2)
     list(run.work(60, 60))
@@ -270,6 +277,7 @@ def test_a_closed_run_keeps_its_curve_and_frees_its_model():
 
 
 def test_the_first_number_that_is_not_finite_stops_the_run_and_is_named():
+    """H28: the run stops at the first NaN, names the step and the tensor, and keeps the curve before it."""
     run = Run(plan())
     run.forward(3)
     list(run.work(60, 60))
@@ -340,3 +348,83 @@ def test_speed_counts_the_waiting_for_others(monkeypatch):
     assert run.speed == pytest.approx(7 / (7 * 0.25 + 3 * 0.5))
     run.pause()
     assert run.speed is None
+
+
+# ------------------------------------------------------------------------------------------------ records and repeating
+
+
+def test_a_record_can_be_had_at_any_time_and_says_how_the_run_stands():
+    run = Run(plan(steps=20))
+    assert (run.record().steps, run.record().ended) == (0, "paused")
+    run.forward(3)
+    list(run.work(60, 60))
+    record = run.record()
+    assert (record.steps, record.ended, record.seed, record.fault) == (3, "paused", 7, "")
+    assert list(record.losses) == [report.loss for report in run.reports]
+    assert record.model == run.plan.model and record.training == run.plan.training
+    run.finish()
+    assert run.record().ended == "stopped" and run.record().result["step"] == 3
+    assert RunRecord.from_json(run.record().to_json()) == run.record()
+
+
+def test_a_run_that_is_taken_up_goes_to_its_step_with_the_same_losses_and_on_from_there():
+    lost, whole = Run(plan(steps=20)), finished(Run(plan(steps=20)))
+    lost.forward(9)
+    list(lost.work(60, 60))
+    record = RunRecord.from_json(lost.record().to_json())
+    lost.close()
+    again = Run(plan(steps=20), record, record.steps)
+    assert again.running, "by itself"
+    list(again.work(60, 60))
+    assert (again.state, again.step, again.differs) == ("paused", 9, 0)
+    assert curve(finished(again)) == curve(whole)
+
+
+def test_the_first_step_at_which_a_repeat_differs_is_named():
+    run = Run(plan(steps=20))
+    run.forward(5)
+    list(run.work(60, 60))
+    losses = list(run.record().losses)
+    losses[2] += 1e-12
+    again = Run(plan(steps=20), replace(run.record(), losses=losses), 5)
+    list(again.work(60, 60))
+    assert again.differs == 3 and again.step == 5, "it is said, and goes on"
+
+
+def test_a_rate_asked_for_before_the_first_step_holds_from_it():
+    run = Run(plan())
+    run.change_rate(0.6)
+    assert run.lr == 0.6
+    run.forward(2)
+    list(run.work(60, 60))
+    assert run.rate_changes == [(1, 0.6)] and run.lr == 0.6
+    run.change_rate(0.6)
+    run.forward(1)
+    list(run.work(60, 60))
+    assert run.rate_changes == [(1, 0.6)], "the same again is no change"
+
+
+def test_a_run_alone_keeps_its_turn_and_gives_it_up_when_another_wants_one(monkeypatch):
+    monkeypatch.setattr(runs, "TURNS", Turns())
+    mine, yours = Run(plan(steps=50)), Run(plan(steps=50))
+    mine.play()
+    list(mine.work(0, 9, 60))
+    assert mine.step == 50, "nobody else wants one"
+    mine = Run(plan(steps=50))
+    mine.play()
+    yours.play()
+    list(mine.work(0, 9, 60))
+    assert mine.step == 1 and yours.step == 0
+    yours.pause()
+    list(mine.work(0, 9, 60))
+    assert mine.step == 50, "a paused run wants none"
+
+
+def test_a_desk_remembers_each_run_that_ended_once_and_the_latest_of_them(monkeypatch):
+    monkeypatch.setattr(runs, "KEPT_RUNS", 2)
+    desk, ended = Desk(), [finished(Run(plan(steps=steps))) for steps in (1, 2, 3)]
+    assert desk.keep(Run(plan())) == 0, "of a run without a step there is nothing to remember"
+    assert [desk.keep(run) for run in (*ended, ended[2])] == [1, 2, 3, 3]
+    assert [record.steps for record in desk.runs] == [2, 3]
+    desk.leave()
+    assert desk.runs == []
