@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,9 +18,11 @@ from transformer_core import decoding
 from transformer_core.config import BEGIN, END, PAD
 from transformer_core.decoding import Hypothesis
 
+Found = TypeVar("Found")
 WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8)
-RUNS = 3
-"""Times are the fastest of so many runs: whatever else the host does only makes them longer."""
+RUNS, ENOUGH = 3, 400
+"""Times are the fastest of so many runs: whatever else the host does only makes them longer. After so many milliseconds
+no further run is begun."""
 LIMIT = 2e-5
 """Of a difference, relative to the largest logit: rounding in float32, as everywhere on the page."""
 
@@ -68,7 +70,7 @@ def both_ways(search: Search) -> dict[str, Any]:
     if search.subject is None or search.source is None:
         raise Refusal("dec_no_measure", given="ways", allowed=["truth"])
     row = search.source.row()
-    own = tuple(decoding.greedy(search.subject.model, row, max_length=search.longest)[0].tolist())
+    own = tuple(search.decoding.greedy(search.subject.model, row, max_length=search.longest)[0].tolist())
     targets = {"teacher": search.source.reference, "own": own}
     parts = [_way(search, row, name, tokens) for name, tokens in targets.items() if tokens]
     return {"parts": parts}
@@ -78,10 +80,11 @@ def _way(search: Search, row: Tensor, name: str, tokens: tuple[int, ...]) -> dic
     model = search.subject.model
     tokens = tokens[: model.config.max_seq_len]
     tgt = torch.tensor([[BEGIN, *tokens[:-1]]])
-    parallel, single = (logits[0] for logits in decoding.both_ways(model, row, tgt))
+    device = model.output.weight.device
     with torch.no_grad():
-        at_once = _fastest(lambda: model(row, tgt))
-    together = _fastest(lambda: decoding.both_ways(model, row, tgt))  # the same pass once more, and then one by one
+        _, at_once = _fastest(lambda: model(row.to(device), tgt.to(device)))
+    both, together = _fastest(lambda: search.decoding.both_ways(model, row, tgt))  # that pass again, then one by one
+    parallel, single = (logits[0].cpu() for logits in both)
     differences = (parallel - single).abs().amax(dim=-1)
     limit = LIMIT * max(1.0, float(parallel.abs().max()))
     rows = []
@@ -124,19 +127,18 @@ def cache(search: Search) -> dict[str, Any]:
 def _greedy_row(search: Search, end: int, longest: int, name: str) -> dict[str, Any]:
     model, row = search.subject.model, search.source.row()
     asked = {"max_length": longest, "end_id": end}
-    ways = {kept: functools.partial(decoding.greedy, model, row, **asked, cache=kept) for kept in (False, True)}
-    plain, cached = ways[False](), ways[True]()
+    ways = {kept: functools.partial(search.decoding.greedy, model, row, **asked, cache=kept) for kept in (False, True)}
+    (plain, without), (cached, kept_ms) = _fastest(ways[False]), _fastest(ways[True])
     scores = [_score_of(search, cached[0].tolist(), kept) for kept in (False, True)]
     return {
         "name": name, "width": 1, "tokens": int(plain.shape[1]), "same": torch.equal(plain, cached),
-        "largest": _plain(abs(scores[0] - scores[1]), 3), "without": round(_fastest(ways[False]), 3),
-        "cached": round(_fastest(ways[True]), 3),
+        "largest": _plain(abs(scores[0] - scores[1]), 3), "without": round(without, 3), "cached": round(kept_ms, 3),
     }  # fmt: skip
 
 
 def _score_of(search: Search, tokens: list[int], kept: bool) -> float:
     """The log-probability of these tokens, asked for one after another."""
-    read = decoding.next_log_probs_of(search.subject.model, search.source.row(), cache=kept)
+    read = search.decoding.next_log_probs_of(search.subject.model, search.source.row(), cache=kept)
     return sum(float(read([(BEGIN, *tokens[:n])])[0, token]) for n, token in enumerate(tokens))
 
 
@@ -144,24 +146,25 @@ def _beam_row(search: Search, width: int) -> dict[str, Any]:
     model, row = search.subject.model, search.source.row()
 
     def found(kept: bool) -> list[Hypothesis]:
-        return decoding.beam(model, row, width, max_length=search.longest, length_norm=search.norm, cache=kept)[0]
+        asked = {"max_length": search.longest, "length_norm": search.norm, "cache": kept}
+        return search.decoding.beam(model, row, width, **asked)[0]
 
     ways = {kept: functools.partial(found, kept) for kept in (False, True)}
-    plain, cached = ways[False](), ways[True]()
+    (plain, without), (cached, kept_ms) = _fastest(ways[False]), _fastest(ways[True])
     pairs = list(zip(plain, cached, strict=False))
     return {
         "name": "beam", "width": width, "tokens": len(plain[0].tokens),
         "same": [each.tokens for each in plain] == [each.tokens for each in cached],
         "largest": _plain(max(abs(one.log_prob - other.log_prob) for one, other in pairs), 3),
-        "without": round(_fastest(ways[False]), 3), "cached": round(_fastest(ways[True]), 3),
+        "without": round(without, 3), "cached": round(kept_ms, 3),
     }  # fmt: skip
 
 
-def _fastest(run: Callable[[], Any]) -> float:
-    """Milliseconds of the fastest of ``RUNS`` runs."""
-    times = []
-    for _ in range(RUNS):
+def _fastest(run: Callable[[], Found]) -> tuple[Found, float]:
+    """What a function gives, and the milliseconds of its fastest run."""
+    times: list[float] = []
+    while len(times) < RUNS and sum(times) < ENOUGH:
         start = time.perf_counter()
-        run()
+        found = run()
         times.append(1000 * (time.perf_counter() - start))
-    return min(times)
+    return found, min(times)

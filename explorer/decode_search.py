@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from explorer import decode_subject, decode_table
+from explorer import live as running
 from explorer.decode_subject import Source, Subject
 from explorer.decode_table import Table
 from explorer.decode_watch import ModelReader, Seen, Watch
@@ -53,6 +55,11 @@ class Search:
     @property
     def vocabulary(self) -> int:
         return self.subject.model.config.tgt_vocab_size if self.subject is not None else len(self.table.symbols)
+
+    @property
+    def decoding(self) -> Any:
+        """The library's ways to decode a model, with the fault that is switched on."""
+        return running.shop_of(self.session.fault).decoding
 
     @property
     def norm(self) -> bool:

@@ -92,8 +92,7 @@ def subject_of(session: Session, trained: Trained | None, limits: Limits) -> Sub
     if trained is not None:
         task = trained.asked()
         _writes(trained.config.architecture, task)
-        model = running.shell(trained.model, trained.masks, False, trained.seed)
-        return Subject(model, task, trained, trained.seed, session.fault != NO_FAULT)
+        return Subject(_with_code(trained, session), task, trained, trained.seed, session.fault != NO_FAULT)
     task = tasks.get(session.task)
     mine = session.recipe == "mine"
     config = task.fit(session.model_config()) if mine else task.model
@@ -105,6 +104,17 @@ def subject_of(session: Session, trained: Trained | None, limits: Limits) -> Sub
     build = running.shop_of(session.fault).model.build
     model = build(config, masks, session.train_seed).eval()
     return Subject(model, task, None, session.train_seed, session.fault != NO_FAULT)
+
+
+def _with_code(trained: Trained, session: Session) -> Transformer:
+    """The trained weights in the code that is chosen now: the library's own, or with the fault that is switched on."""
+    own = running.shop_of(session.fault).model
+    if type(trained.model) is own.Transformer:
+        return running.shell(trained.model, trained.masks, False, trained.seed)
+    model = own.build(trained.config, trained.masks, trained.seed)
+    model.load_state_dict(trained.model.state_dict())
+    model.tie()
+    return model.eval()
 
 
 def _writes(architecture: str, task: Task) -> None:

@@ -62,22 +62,22 @@ class ModelReader:
 
     @torch.no_grad()
     def __init__(self, model: Transformer, row: Tensor, layer: int | None = None) -> None:
-        self.model, self.row, self.layer = model, row, layer
-        self.memory = model.encode(row)
+        self.model, self.row, self.layer = model, row.to(model.output.weight.device), layer
+        self.memory = model.encode(self.row)
 
     @torch.no_grad()
     def __call__(self, beginnings: list[Beginning]) -> list[Seen]:
-        tgt, n = torch.tensor(beginnings), len(beginnings)
+        tgt, n = torch.tensor(beginnings, device=self.row.device), len(beginnings)
         memory, row = self.memory.expand(n, -1, -1), self.row.expand(n, -1)
         if self.layer is None:
             return [Seen(each) for each in self._log_probs(self.model.decode(tgt, memory, row)[:, -1])]
         with trace(self.model) as ledger:
             last = self.model.decode(tgt, memory, row)[:, -1]
-        weights = ledger[f"decoder.layers.{self.layer}.cross_attention/weights"].value[:, :, -1]
+        weights = ledger[f"decoder.layers.{self.layer}.cross_attention/weights"].value[:, :, -1].cpu()
         return [Seen(*both) for both in zip(self._log_probs(last), weights, strict=True)]
 
     def _log_probs(self, last: Tensor) -> Tensor:
-        return self.model.output(last).log_softmax(dim=-1).double()
+        return self.model.output(last).log_softmax(dim=-1).double().cpu()
 
 
 def begun(begin: int, tokens: Sequence[int]) -> Beginning:

@@ -13,7 +13,7 @@ from typing import Any
 
 from explorer import changes, decode_measures, decode_payload, decode_search
 from explorer.changes import Asked, Change
-from explorer.fields import BY_NAME, FIELDS, refusal_of
+from explorer.fields import BY_NAME, FIELDS, NO_FAULT, clip, refusal_of
 from explorer.refusals import Refusal
 from explorer.session import Session
 from explorer.words import LANGUAGES, text
@@ -40,7 +40,11 @@ def answering(handler: Callable[[Asked], Change]) -> Callable[[Asked], Change]:
             return Change(detail=_head(asked) | {"refused": refused(refusal)})
         except ValueError as error:
             return Change(detail=_head(asked) | {"refused": refused(refusal_of(error))})
-        except Exception:
+        except Exception as error:
+            if asked.held().fault != NO_FAULT:  # a broken model may raise anything
+                first = next(iter(str(error).splitlines()), type(error).__name__)
+                told = refused(Refusal("dec_stopped", reason=clip(first, 160)))
+                return Change(detail=_head(asked) | {"refused": told})
             log.exception("%s failed", handler.__name__)
             return Change(detail=_head(asked) | {"refused": refused(Refusal("unexpected"))})
 
@@ -49,11 +53,15 @@ def answering(handler: Callable[[Asked], Change]) -> Callable[[Asked], Change]:
 
 @answering
 def ask(asked: Asked) -> Change:
-    """The tab was opened or something else chosen: the search with these choices."""
-    session = asked.held().change(**_cleaned(asked, FIELDS_HERE))
+    """The tab was opened or something else chosen: the search with these choices.
+
+    An answer takes a moment, in which other tabs go on: the session is written only when a choice of this tab changed.
+    """
+    given = _cleaned(asked, FIELDS_HERE)
+    session = asked.held().change(**given)
     with changes.turn():
         shown = decode_payload.payload(decode_search.prepared(session, asked.trained, asked.limits))
-    return Change(session, detail=_head(asked) | {"shown": shown | {"chosen": chosen(session)}})
+    return Change(session if given else None, detail=_head(asked) | {"shown": shown | {"chosen": chosen(session)}})
 
 
 @answering
@@ -65,10 +73,8 @@ def measure(asked: Asked) -> Change:
     with changes.turn():
         found = decode_search.prepared(asked.held(), asked.trained, asked.limits)
         head = _head(asked) | {"id": found.id}
-        try:
-            return Change(detail=head | {"found": MEASURES[what](found)})
-        except ValueError as error:
-            return Change(detail=head | {"refused": refused(refusal_of(error))})
+        told = answering(lambda _: Change(detail={"found": MEASURES[what](found)}))(asked)
+    return Change(detail=(told.detail or {}) | head)
 
 
 def remember(asked: Asked) -> Change:

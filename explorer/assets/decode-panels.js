@@ -11,7 +11,8 @@ const scrolling = (label, keep, ...children) => el("div", { class: "tl-d-wide", 
 const shaded = (p) => ({ class: `tl-x-p tl-d-cell${p > WHITE_ABOVE ? " tl-d-lw" : ""}${p > BLACK_ABOVE ? " tl-d-db" : ""}`, style: `--at:${p.toFixed(3)}` });
 const cellText = (p) => (p < 0.005 ? "·" : p >= 0.995 ? "1.0" : p.toFixed(2).slice(1));
 const power = (value) => {
-  if (value === 0 || value === null) return "0";
+  if (value === null || value === undefined) return "NaN";
+  if (value === 0) return "0";
   const [factor, exponent] = value.toExponential(1).split("e");
   return `${minus(factor)}·10${[...String(Number(exponent))].map((sign) => ({ "-": "⁻" })[sign] || "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]).join("")}`;
 };

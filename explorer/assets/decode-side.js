@@ -117,7 +117,7 @@ function tableEditor() {
   if (!table) return el("p", { class: "tl-d-quiet" }, t("waiting"));
   const cell = (row, i, j) => el("td", {}, el("input", { type: "number", min: 0, max: 1, step: 0.01, value: view.cells?.[`${i}-${j}`] ?? row.p[j], "aria-label": t("table_cell", { token: table.symbols[j], after: row.after.length ? row.after.join(" ") : t("start") }), data: { keep: `cell-${i}-${j}` }, oninput: (event) => edited(i, j, event.currentTarget.value) }));
   const bad = view.refused?.field === "dec_table";
-  return [el("div", { class: "tl-d-edit" }, titled(t("table"), t("table_says")), table.edited || bad ? el("button", { type: "button", class: "tl-d-button", data: { keep: "own" }, onclick: () => { view.cells = null; ask({ dec_table: "" }); } }, t("table_reset")) : null),
+  return [el("div", { class: "tl-d-edit" }, titled(t("table"), t("table_says")), table.edited || bad ? el("button", { type: "button", class: "tl-d-button", data: { keep: "own" }, onclick: () => { view.cells = {}; ask({ dec_table: "" }); } }, t("table_reset")) : null),
     el("table", { class: "tl-d-table", "aria-label": t("table") }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("after")), table.symbols.map((symbol) => el("th", { scope: "col" }, symbol)), el("th", { scope: "col" }, "Σ"))),
       el("tbody", {}, table.rows.map((row, i) => { const sum = row.p.reduce((total, p, j) => total + Number(view.cells?.[`${i}-${j}`] ?? p), 0), off = Math.abs(sum - 1) > 5e-4; return el("tr", {}, el("th", { scope: "row" }, row.after.length ? row.after.join(" ") : t("start")), row.p.map((_, j) => cell(row, i, j)), el("td", { class: off ? "tl-d-bad" : "tl-d-quiet", data: { sum: i } }, `${off ? "✗ " : ""}${Number(sum.toFixed(4))}`)); }))), problem("dec_table")];
 }

@@ -19,7 +19,7 @@ function ask(changes) {
   Object.assign(view.pending, changes);
   if (view.waiting) { view.again = true; refresh(); return; }
   view.number += 1;
-  Object.assign(view, { waiting: view.number, again: false, flown: view.pending, pending: {} });
+  Object.assign(view, { waiting: view.number, again: false, flown: view.pending, pending: {}, sentCells: { ...view.cells }, sentTyped: { ...view.typed } });
   clearTimeout(view.slow);
   view.slow = setTimeout(refresh, 300);
   clearTimeout(view.patience);
@@ -41,11 +41,14 @@ function take() {
   measureNext();
 }
 
+// What was typed while an answer was under way is kept; what was sent is answered.
+const unsent = (held, gone) => Object.fromEntries(Object.entries(held || {}).filter(([name, text]) => gone?.[name] !== text));
+
 // A place in the tree that is still there stays chosen.
 function receive(shown) {
   const fresh = shown.id !== view.shown?.id, linked = !view.shown || "dec_step" in (view.flown || {});
-  Object.assign(view, { shown, refused: null, typed: null, cells: null });
-  if (shown.chosen.dec_text || !view.text) view.text = null;
+  Object.assign(view, { shown, refused: null, cells: unsent(view.cells, view.sentCells), typed: unsent(view.typed, view.sentTyped), strayed: 0 });
+  if ("dec_text" in (view.flown || {})) view.text = null;
   if (linked) {
     if (view.playing) play();
     Object.assign(view, { step: shown.chosen.dec_step, node: shown.chosen.dec_node, head: shown.chosen.dec_head });
@@ -58,7 +61,7 @@ const PARTS = () => (view.shown?.source ? ["truth", "ways", "cache"] : ["truth"]
 
 // What takes longer is asked for one after another, once the tree stands there.
 function measureNext() {
-  if (!view.shown || !shownNow() || view.waiting || view.measuring) return;
+  if (!view.shown || !shownNow() || view.waiting || view.measuring || view.strayed > 2) return;
   const next = PARTS().find((what) => !view[what] && !view.error[what]);
   if (!next) { box.dataset.measured = view.shown.id; return; }
   view.measuring = next;
@@ -78,6 +81,7 @@ function hear() {
     if (answer.refused) view.error[answer.what] = answer.refused.text;
     else view[answer.what] = answer.found;
   } else if (answer.refused && !answer.id) view.error[answer.what] = answer.refused.text;
+  else view.strayed = (view.strayed || 0) + 1; // it belongs to other choices than those on screen
   refresh();
   measureNext();
 }
@@ -142,7 +146,7 @@ function legend() {
 
 const ears = [
   window.TL.on("language", refresh), window.TL.on("theme", refresh), window.TL.on("query", () => follow(false)), window.TL.on("decode-side", refresh),
-  window.TL.on("tab", (tab) => { if (tab === "decode") { follow(true); refresh(); } }), window.TL.on("anew", () => { Object.assign(view, { pending: {}, refused: null, text: null, typed: null, cells: null, step: 0, node: "s", of: "" }); }),
+  window.TL.on("tab", (tab) => { if (tab === "decode") { follow(true); refresh(); } }), window.TL.on("anew", () => { Object.assign(view, { pending: {}, refused: null, text: null, typed: {}, cells: {}, step: 0, node: "s", of: "" }); }),
 ];
 new ResizeObserver(refresh).observe(box);
 const watchdog = setInterval(() => {

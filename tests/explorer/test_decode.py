@@ -328,7 +328,8 @@ def test_h34_values_that_no_control_could_send_are_refused(given, field):
 def test_nonsense_of_a_stranger_is_answered_in_a_sentence(monkeypatch):
     assert "cannot be measured" in refused(decoding_view.measure(asked(what={"x": 1})))["text"]["en"]
     for data in (None, "x", {"number": "1", "changes": 7}):
-        assert "shown" in decoding_view.ask(Asked(Session.of_preset(), data=data, limits=LIMITS)).detail
+        change = decoding_view.ask(Asked(Session.of_preset(), data=data, limits=LIMITS))
+        assert "shown" in change.detail and change.session is None  # to look changes nothing
     for what in ("ways", "cache"):
         change = decoding_view.measure(asked(Session.of_preset().change(**GREEDY), what=what))
         assert "truth can" in refused(change)["text"]["en"]
@@ -378,6 +379,25 @@ def test_the_choices_are_in_the_link_and_equal_choices_give_equal_numbers():
     assert shown(session=restored) == shown(session=session)
     here = {field.name for field in FIELDS if field.group == "decode"}
     assert set(decoding_view.FIELDS_HERE) == here == set(decode_search.COMPUTED) | set(decoding_view.LOOKED)
+
+
+def test_a_fault_that_is_switched_on_is_in_the_model_that_decodes():
+    trained = trained_on(d_model=20, n_heads=5, d_ff=24)
+    right = shown(trained, dec_method="greedy", dec_length=4)
+    session = Session.of_preset().change(fault="no_scaling")
+    broken = shown(trained, session, dec_method="greedy", dec_length=4)
+    assert broken["subject"]["fault"] and not right["subject"]["fault"]
+    assert broken["states"]["s"]["top"] != right["states"]["s"]["top"] and broken["id"] != right["id"]
+    assert shown(trained, dec_method="greedy", dec_length=4)["states"] == right["states"]
+
+
+def test_a_fault_that_stops_the_model_is_told_and_one_that_leaks_parts_the_two_ways():
+    stopped = decoding_view.ask(asked(Session.of_preset().change(fault="mask_times_infinity", dec_length=3)))
+    assert "NaN" in refused(stopped)["text"]["en"]
+    torn = asked(Session.of_preset().change(fault="split_without_transpose", dec_length=3), what="cache")
+    assert "with the fault in it stopped" in refused(decoding_view.measure(torn))["text"]["en"]
+    parts = measured("ways", fault="causal_missing", dec_length=3)["parts"]
+    assert not any(part["equal"] for part in parts)
 
 
 def test_two_people_decode_at_once_without_a_trace_of_each_other():
