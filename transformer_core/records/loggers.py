@@ -4,8 +4,10 @@ Both write to a folder on this machine. What is logged of a step is what the rec
 """
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -61,13 +63,15 @@ class Trackio(Logger):
     def __init__(self, folder: Path, record: RunRecord) -> None:
         os.environ["TRACKIO_DIR"] = str(folder.resolve())  # read when trackio is loaded
         self._trackio: Any = import_module("trackio")
-        self._trackio.init(project="transformer-ledger", name=name_of(record), config=flat(record))
+        with redirect_stdout(sys.stderr):  # it greets; on stdout stand the lines of --json
+            self._trackio.init(project="transformer-ledger", name=name_of(record), config=flat(record))
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         self._trackio.log(dict(numbers), step=step)
 
     def close(self) -> None:
-        self._trackio.finish()
+        with redirect_stdout(sys.stderr):
+            self._trackio.finish()
 
 
 KINDS: Mapping[str, type[TensorBoard] | type[Trackio]] = {"tensorboard": TensorBoard, "trackio": Trackio}
