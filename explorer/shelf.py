@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -115,9 +116,14 @@ class Shelf:
     chosen: str = ""
     series: Series | None = None
     made: int = 0
+    _taking: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, desk: Desk | None, trained: Trained | None = None) -> None:
         """The runs of the chart that ended since; the model of the last one is the tab's trained model."""
+        with self._taking:  # two events of one tab may tell of the same run at once
+            self._take(desk, trained)
+
+    def _take(self, desk: Desk | None, trained: Trained | None) -> None:
         for record in list(desk.runs) if desk is not None else ():
             if all(row.record is not record for row in self.rows):
                 last = desk is not None and desk.run is not None and record is desk.runs[-1]

@@ -1,7 +1,12 @@
 // The panel Runs, part 3: the lessons. A question each; its variants are loaded into the page, or made and laid over each
 // other; the answer was measured beforehand, and says on what.
 const lessons = () => held.lessons;
-const loaded = () => { const name = window.TL.frame.query().lesson || ""; return lessons().find((one) => one.variants.some((variant) => variant.name === name)) ? name : ""; };
+// A lesson is on this page while its task is chosen and the model is not the one of Explore.
+function loaded() {
+  const { lesson, task, recipe } = window.TL.frame.query();
+  const found = lessons().find((one) => one.variants.some((variant) => variant.name === lesson));
+  return found && found.task === (task || "copy") && recipe !== "mine" ? lesson : "";
+}
 let opened = "";
 
 function drawLessons() {

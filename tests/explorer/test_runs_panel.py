@@ -460,7 +460,7 @@ def test_every_lesson_speaks_both_languages_and_gives_way_to_a_model_from_explor
 
 
 @pytest.mark.parametrize("data", [None, [], "x", {}, {"do": 7}, {"do": ["seeds"]}, {"do": "rename", "id": {}},
-                                  {"do": "file", "id": "7a", "kind": "../x"}, {"do": "remove", "id": None}])  # fmt: skip
+                                  {"do": "file", "id": "7a", "kind": "../x"}, {"do": "remove"}])  # fmt: skip
 def test_nonsense_of_a_stranger_is_answered_with_the_state_of_things(data: Any, record: RunRecord) -> None:
     """H34."""
     for handler in (view.command, view.load):
