@@ -197,10 +197,28 @@ def test_the_command_learns_saves_and_translates_again(file: Path, tmp_path: Pat
 
     file.write_text(file.read_text(encoding="utf-8") + "Hi.\t嗨。\n", encoding="utf-8")
     for arguments, sentence in (
-        (("--pairs", str(file)), "animals.tsv is not the file on which"),
-        ((), "was trained on animals.tsv; give that file with --pairs"),
+        (("--pairs", str(file)), "animals.tsv is not the file from which this run learned"),
+        ((), "this run learned from animals.tsv; give that file with --pairs"),
     ):
         _, error = told(capsys, "--weights", str(weights), *arguments, status=2)
+        assert sentence in error and error.count("\n") == 1
+
+
+def test_what_a_file_taught_is_repeated_and_decoded_with_that_file(file: Path, tmp_path: Path, capsys) -> None:
+    weights, pairs = str(tmp_path / "w.safetensors"), ("--pairs", str(file))
+    assert main(["translate", *pairs, *SMALL, "--save", weights, "猫看见狗。"]) == 0
+    assert main(["replay", weights, *pairs]) == 0
+    assert "All 3 losses are the same to the last digit." in capsys.readouterr().out
+    assert main(["decode", "--weights", weights, *pairs, "--sentences", "1", "--max-length", "2"]) == 0
+    for command, arguments, sentence in (
+        ("replay", [weights], "this run learned from animals.tsv; give that file with --pairs"),
+        ("decode", ["--weights", weights], "this run learned from animals.tsv; give that file with --pairs"),
+        ("train", ["--resume", weights, *pairs], "this run has taken all its 3 steps; replay repeats it"),
+        ("train", ["copy", *pairs], "--pairs goes with --resume"),
+    ):
+        capsys.readouterr()
+        assert main([command, *arguments]) == 2
+        error = capsys.readouterr().err
         assert sentence in error and error.count("\n") == 1
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformer_core import tasks
 from transformer_core.batches import Batch
 from transformer_core.commands.common import WIDTH, Parser, checked_seed, print_lines
+from transformer_core.commands.pairs import asks_for_pairs, corpus_of
 from transformer_core.config import BEGIN, END
 from transformer_core.decoding import (
     TRAPS,
@@ -30,7 +31,7 @@ from transformer_core.decoding import (
 from transformer_core.errors import ConfigError, nearest
 from transformer_core.model import Transformer, build
 from transformer_core.records import RunRecord, load_weights, resume
-from transformer_core.records.replaying import corpus_of, shop_of, task_of
+from transformer_core.records.replaying import shop_of, task_of
 from transformer_core.tasks import Task
 from transformer_core.training import train
 
@@ -69,6 +70,7 @@ def arguments(one: Parser) -> None:
     one.add_argument("--top-p", type=float, help="sample of the likeliest tokens that together have the share p")
     one.add_argument("--no-cache", action="store_true", help="read all that is written anew for every token")
     one.add_argument("--steps", type=int, help="how many steps --task trains (the recipe's)")
+    asks_for_pairs(one)
     one.add_argument("--seed", type=int, default=7, help="of questions, sampling and training (7)")
 
 
@@ -145,15 +147,17 @@ def _asked_model(options: argparse.Namespace) -> tuple[Transformer, Task, Any]:
         field = "record" if options.record else "weights"
         raise ConfigError("file_unreadable", field=field, given=str(path), reason=error.strerror) from None
     if options.record is not None:
-        record = RunRecord.from_json(data)
-        _can_write(task_of(record))
-        model = resume(record)[0]
+        record, weights = RunRecord.from_json(data), None
     else:
         record, weights = load_weights(data)
-        _can_write(task_of(record))
-        model = shop_of(record).model.build(record.model, record.masks)
-        model.load_state_dict(weights)
-    return model.eval(), task_of(record), corpus_of(record)
+    corpus = corpus_of(record, options)
+    task = task_of(record, corpus)
+    _can_write(task)
+    if weights is None:
+        return resume(record, corpus=corpus)[0].eval(), task, corpus
+    model = shop_of(record).model.build(record.model, record.masks)
+    model.load_state_dict(weights)
+    return model.eval(), task, corpus
 
 
 def _can_write(task: Task) -> None:

@@ -8,6 +8,7 @@ import torch
 
 from transformer_core.commands.common import FAILED, Parser
 from transformer_core.commands.keeping import read_run
+from transformer_core.commands.pairs import asks_for_pairs, corpus_of
 from transformer_core.commands.train import refuse_large
 from transformer_core.records import replay
 from transformer_core.records.making import fingerprint
@@ -19,13 +20,15 @@ HELP = "repeat a recorded run and compare every loss"
 def arguments(one: Parser) -> None:
     one.add_argument("record", type=Path, metavar="RECORD", help="the record of a run, or weights with one in them")
     one.add_argument("--steps", type=int, help="how many of its steps (all)")
+    asks_for_pairs(one)
 
 
 def run(options: argparse.Namespace) -> int:
     record, _ = read_run(options.record)
     if options.steps is not None and not 1 <= options.steps <= max(1, record.steps):
         raise ValueError(f"--steps is {options.steps}; the record has {record.steps} steps, so 1 to that can be taken")
-    refuse_large(task_of(record), record.model, record.training)
+    corpus = corpus_of(record, options)
+    refuse_large(task_of(record, corpus), record.model, record.training)
     torch.set_num_threads(record.threads)
     total = options.steps or record.steps
     if not options.json:
@@ -33,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
               f"{record.platform}, {record.threads} threads")  # fmt: skip
         if record.source != fingerprint():
             print("The library has changed since then; the losses may be others.")
-    for one in replay(record, options.steps):
+    for one in replay(record, options.steps, corpus):
         if options.json:
             print(json.dumps(one._asdict()), flush=True)
         elif not one.equal or one.step in (1, total) or one.step % max(1, total // 10) == 0:

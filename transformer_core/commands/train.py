@@ -24,6 +24,7 @@ from transformer_core.commands.common import (
     print_lines,
 )
 from transformer_core.commands.keeping import Keeper, asks_for_files, read_run
+from transformer_core.commands.pairs import asks_for_pairs, corpus_of
 from transformer_core.config import DataConfig, ModelConfig, TrainConfig
 from transformer_core.cost import estimate
 from transformer_core.model import Transformer, build
@@ -51,6 +52,7 @@ def arguments(one: Parser) -> None:
     asks_for_a_model(one, None)
     one.add_argument("--steps", type=int, help="how many steps to take (the recipe's)")
     one.add_argument("--resume", type=Path, metavar="RECORD", help="go on with a run from its record or its weights")
+    asks_for_pairs(one)
     asks_for_files(one)
 
 
@@ -111,6 +113,8 @@ def begun(options: argparse.Namespace) -> Run:
     if options.task is None:
         raise ValueError(f"name a task to train: {', '.join(tasks.TASKS)}; or a run to go on with, as --resume RECORD")
     task = tasks.get(options.task)
+    if options.pairs is not None:
+        raise ValueError("--pairs goes with --resume; translate --pairs FILE learns from a file of sentence pairs")
     preset, seed = recipe(task, options), checked_seed(options.seed)
     model = build(preset.model, preset.masks, seed=seed)
     start = RunRecord(task=task.name, model=preset.model, masks=preset.masks, training=preset.training, seed=seed)
@@ -129,13 +133,14 @@ def resumed(options: argparse.Namespace) -> Run:
     record, weights = read_run(options.resume)
     if options.task is not None:
         record.check_task(options.task)
-    task = task_of(record)
+    corpus = corpus_of(record, options)
+    task = task_of(record, corpus)
     refuse_large(task, record.model, record.training)
     if record.steps >= record.training.total_steps:
         raise ValueError(f"this run has taken all its {record.steps} steps; replay repeats it")
     torch.set_num_threads(record.threads)
-    model, training = resume(record, weights)
-    return record, None, model, training
+    model, training = resume(record, weights, corpus)
+    return record, corpus, model, training
 
 
 def recipe(task: Task, options: argparse.Namespace) -> Preset:

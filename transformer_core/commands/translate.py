@@ -5,32 +5,31 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from transformer_core.commands.common import Parser, checked_seed, describe, print_lines
+from transformer_core.commands.pairs import asked_corpus, asks_for_pairs, corpus_of
 from transformer_core.commands.train import json_line, progress_bar, progress_line
 from transformer_core.errors import ConfigError
 from transformer_core.model import Transformer, build
 from transformer_core.presets import Preset, apply_settings
-from transformer_core.records import RunRecord, load_weights, record_of, save_weights
+from transformer_core.records import load_weights, record_of, save_weights
 from transformer_core.tasks.translation import task_of
 from transformer_core.training import StepReport, train
 from transformer_core.translating import score, translate
-from transformer_core.translation import REASONS, Corpus, builtin, encode, make_corpus, read_pairs
-from transformer_core.translation.builtin import NAME
+from transformer_core.translation import REASONS, Corpus, encode
 from transformer_core.translation.making import DIRECTIONS
 
 HELP = "learn to translate from sentence pairs, by default the built-in ones, and translate sentences"
-CORPUS_OPTIONS = ("direction", "min_count", "max_vocabulary", "max_length", "held_out_share", "seed", "simplified")
 
 
 def arguments(one: Parser) -> None:
     one.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate; none: the lines of stdin")
-    one.add_argument("--pairs", type=Path, metavar="FILE", help="tab-separated sentence pairs (the built-in corpus)")
+    asks_for_pairs(one)
     one.add_argument("--direction", default="forward", metavar="|".join(DIRECTIONS),
                      help="forward translates from Chinese, or from the first column (forward)")  # fmt: skip
     one.add_argument("--min-count", type=int, default=2, help="words met less often are unknown (2)")
@@ -50,7 +49,9 @@ def run(options: argparse.Namespace) -> int:
     if options.weights is not None:
         model, corpus = loaded(options)
     else:
-        corpus = asked_corpus(options)
+        corpus = asked_corpus(options.pairs, options.direction, min_count=options.min_count,
+                              max_vocabulary=options.max_vocabulary, max_length=options.max_length,
+                              simplified=options.simplified)  # fmt: skip
         if options.json:
             print(json.dumps({"corpus": facts(corpus)}, ensure_ascii=False))
         else:
@@ -74,24 +75,6 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def asked_corpus(options: argparse.Namespace, settings: Mapping[str, Any] | None = None) -> Corpus:
-    """The corpus of the options, or of these ``settings`` from a record.
-
-    Raises:
-        ValueError: the file cannot be read, or a setting cannot be.
-    """
-    if options.pairs is None:
-        return builtin(settings["direction"] if settings else options.direction)
-    try:
-        pairs = read_pairs(options.pairs.read_bytes())
-    except OSError as error:
-        raise ConfigError("file_unreadable", field="pairs", given=str(options.pairs), reason=error.strerror) from None
-    if settings is None:
-        settings = {"direction": options.direction, "min_count": options.min_count, "simplified": options.simplified,
-                    "max_vocabulary": options.max_vocabulary, "max_length": options.max_length}  # fmt: skip
-    return make_corpus(pairs, name=options.pairs.name, **settings)
-
-
 def loaded(options: argparse.Namespace) -> tuple[Transformer, Corpus]:
     """The model of a weights file, with the corpus that it learned.
 
@@ -104,26 +87,11 @@ def loaded(options: argparse.Namespace) -> tuple[Transformer, Corpus]:
         given = str(options.weights)
         raise ConfigError("file_unreadable", field="weights", given=given, reason=error.strerror) from None
     corpus = corpus_of(record, options)
+    if corpus is None:
+        raise ValueError(f"{options.weights} holds the weights of the task {record.task}; translation is needed here")
     model = build(record.model, record.masks, device="cpu")
     model.load_state_dict(weights)
     return model.eval(), corpus
-
-
-def corpus_of(record: RunRecord, options: argparse.Namespace) -> Corpus:
-    known = record.corpus or {"name": NAME, "sha256": builtin().sha256, "options": {"direction": "forward"}}
-    if record.task != "translation":
-        raise ValueError(f"{options.weights} holds the weights of the task {record.task}; translation is needed here")
-    if (options.pairs is None) != (known["name"] == NAME):
-        way = "leave --pairs out" if known["name"] == NAME else "give that file with --pairs"
-        raise ValueError(f"{options.weights} was trained on {known['name']}; {way}")
-    settings = {name: known["options"][name] for name in CORPUS_OPTIONS if name in known["options"]}
-    corpus = asked_corpus(options, settings)
-    if corpus.sha256 != known["sha256"]:
-        raise ValueError(
-            f"{corpus.name} is not the file on which {options.weights} was trained: its sha256 begins with "
-            f"{corpus.sha256[:12]}, not with {known['sha256'][:12]}, so the words would have other numbers"
-        )
-    return corpus
 
 
 def trained(corpus: Corpus, options: argparse.Namespace) -> Transformer:
