@@ -12,7 +12,7 @@ function problem(...fields) {
   const why = view.refused;
   if (!why || !(fields.includes(why.field) || (fields.includes("") && !PLACES.includes(why.field)))) return null;
   return el("div", { class: "tl-refusal", role: "alert", id: `tl-d-error-${why.field || "all"}` }, el("p", {}, el("span", { "aria-hidden": "true" }, "✗ "), why.text[window.TL.lang()]),
-    why.choices.length || why.train ? el("div", { class: "tl-choices" }, why.choices.map((each, n) => el("button", { type: "button", class: "tl-d-button", data: { keep: `way-${n}` }, onclick: () => ask({ ...view.wanted, ...each.changes }) }, each.label[window.TL.lang()])), why.train ? el("button", { type: "button", class: "tl-d-button", onclick: toTrain }, t("to_train")) : null) : null);
+    why.choices.length || why.train ? el("div", { class: "tl-choices" }, why.choices.map((each, n) => el("button", { type: "button", class: "tl-d-button", data: { keep: `way-${n}` }, onclick: () => ask({ ...view.wanted, ...each.changes }) }, each.label[window.TL.lang()])), why.train ? el("button", { type: "button", class: "tl-d-button", onclick: toTrain }, t("train_on")) : null) : null);
 }
 const PLACES = ["dec_text", "dec_table", "dec_method", "dec_width", "dec_norm", "dec_temperature", "dec_top_k", "dec_top_p", "dec_seed", "dec_length"];
 
@@ -77,7 +77,7 @@ function segmentsGrid(options, value) {
 // Whose probabilities these are, in one sentence; a model that has learned nothing says so, with the way to Train.
 function facts() {
   const subject = view.shown?.subject, lang = window.TL.lang();
-  if (!subject) return [el("p", { class: "tl-d-hint" }, t("no_subject")), problem("")];
+  if (!subject) return el("p", { class: "tl-d-hint" }, t("no_subject"));
   if (subject.kind === "trap") return [el("p", { class: "tl-d-hint" }, t("subject_trap", { symbols: subject.vocabulary })), problem("")];
   const values = { task: subject.title[lang], step: window.TL.count(subject.step ?? 0), seed: subject.seed, parameters: window.TL.count(subject.parameters), words: window.TL.count(subject.vocabulary) };
   return [el("p", { class: `tl-d-subject${subject.kind === "fresh" ? " tl-d-fresh" : ""}` }, subject.kind === "fresh" ? el("b", { "aria-hidden": "true" }, "! ") : null, t(`subject_${subject.kind}`, values), " ", el("button", { type: "button", class: "tl-d-link", data: { keep: "train" }, onclick: toTrain }, t(subject.kind === "fresh" ? "to_train" : "train_on"))),
@@ -101,7 +101,7 @@ function sentence(now) {
   const unknown = source?.unknown.length ? el("p", { class: "tl-d-warn" }, "! ", t("unknown", { words: source.unknown.join(t("comma")), sign: source.sign })) : null;
   return [
     el("div", { class: "tl-d-typed" }, el("label", { for: "tl-d-text" }, t("sentence")), field, el("button", { type: "button", class: "tl-d-button tl-d-primary", data: { keep: "go" }, onclick: decodeText }, t("decode")), held),
-    problem("dec_text") || el("p", { class: "tl-d-read", id: "tl-d-read" }, source ? [t(source.typed ? "read_typed" : "read_held_out", { n: source.item + 1 }), " ", el("span", { class: "tl-d-tokens" }, source.tokens.join(" ")), el("span", { class: "tl-d-quiet" }, ` · ${t("n_tokens", { n: source.tokens.length })}`), source.known ? el("span", { class: "tl-d-quiet" }, ` · ${t("known", { words: source.known })}`) : null] : t("waiting")), unknown,
+    problem("dec_text") || el("p", { class: "tl-d-read", id: "tl-d-read" }, source ? [t(source.typed ? "read_typed" : "read_held_out", { n: source.item + 1 }), " ", el("span", { class: "tl-d-tokens" }, source.tokens.join(" ")), el("span", { class: "tl-d-quiet" }, ` · ${t("n_tokens", { n: source.tokens.length })}`), source.known ? el("span", { class: "tl-d-quiet" }, ` · ${t("known", { words: source.known })}`) : null] : view.refused ? "" : t("waiting")), unknown,
   ];
 }
 

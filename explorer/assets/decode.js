@@ -131,10 +131,12 @@ function draw() {
 }
 function refresh() { if (!view.frame) view.frame = requestAnimationFrame(draw); }
 
-// On a phone, and before anything was shown, the sidebar is not where the hand is: the reason stands here too.
+// On a phone the sidebar is not where the hand is, and a model that cannot be decoded has no control: then it stands here.
 function problemAlone() {
   if (!view.refused || ["dec_text", "dec_table"].includes(view.refused.field)) return null;
-  return phone() || !view.shown ? problem(view.refused.field, "") : null;
+  const said = phone() || (!view.shown && !PLACES.includes(view.refused.field)) ? problem(view.refused.field, "") : null;
+  said?.removeAttribute("id"); // on a phone the sidebar says it too
+  return said;
 }
 
 function legend() {
