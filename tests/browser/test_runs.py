@@ -62,12 +62,10 @@ def trained(visitor: Visitor, steps: int, task: str = "first = last?") -> None:
     expect(rows(visitor)).to_have_count(before + 1)
 
 
-def paused(visitor: Visitor, beyond: int) -> tuple[int, str]:
-    """The run halted after some steps: where, and its curve."""
-    visitor.press("play")
-    visitor.beyond(beyond)
-    visitor.press("play")
-    expect(visitor.state).to_contain_text("Paused at step")
+def paused(visitor: Visitor) -> tuple[int, str]:
+    """The run halted after 20 steps: where, and its curve."""
+    visitor.press("more")
+    expect(visitor.state).to_contain_text("Paused at step 20", timeout=3 * PATIENCE)
     expect(visitor.page.locator(".tl-tr-look h2")).to_contain_text("Where it looks now")  # so it is kept
     return visitor.step(), visitor.curve()
 
@@ -133,7 +131,7 @@ def test_a_reload_takes_up_the_run_with_the_same_next_loss(visitor: Visitor, tmp
     """H36, H38: paused, loaded anew, taken up, one step further: the losses of a run that nobody touched."""
     page = visitor.page
     visitor.train("first = last?", 600)
-    step, curve = paused(visitor, 3)
+    step, curve = paused(visitor)
     expect(page.locator(".tl-ru-keeps")).to_contain_text("a reload, a closed tab")
     page.reload()
     visitor.ready()
@@ -160,14 +158,14 @@ def test_a_reload_takes_up_the_run_with_the_same_next_loss(visitor: Visitor, tmp
 
 @pytest.mark.timeout(240)  # two servers are started
 def test_a_killed_server_is_no_lost_run(browser: Browser, tmp_path: Path) -> None:
-    """The process is killed in the middle of a run; what the browser remembers is enough for the next process."""
+    """The process is killed with a run that is not done; what the browser remembers is enough for the next process."""
     first = Server(tmp_path / "first")
     second = None
     context = browser.new_context(viewport={"width": 1360, "height": 900}, locale="en-US", reduced_motion="reduce")
     try:
         first.wait()
         visitor = Visitor(context, first).open("/?tab=train&task=first_last&steps=600&train_batch=32")
-        step, curve = paused(visitor, 3)
+        step, curve = paused(visitor)
         os.kill(first.process.pid, signal.SIGKILL)
         first.process.wait(10)
         second = Server(tmp_path / "second", first.port)
