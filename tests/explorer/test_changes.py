@@ -279,13 +279,14 @@ def test_looking_at_nothing_changes_nothing(opened, data):
 
 
 def test_the_recipe_of_train_is_kept_in_the_address_and_nonsense_is_not(opened):
-    recipe = {"task": "reverse", "recipe": "mine", "steps": 20, "train_batch": 8, "lr": 0.01, "train_seed": 5}
-    change = changes.remember_training(
-        Asked(opened.session, opened.live, None, tuple(recipe[name] for name in TRAINING))
-    )
-    assert changes.address(change.session)["steps"] == "20"
-    broken = changes.remember_training(Asked(opened.session, opened.live, None, ("reverse", "mine", None, 8, 0.01, 5)))
-    assert broken.session is None
+    recipe = {name: getattr(opened.session, name) for name in TRAINING} | {
+        "task": "reverse", "recipe": "mine", "steps": 20, "schedule": "cosine", "lr": 0.01, "clip": 0.0,
+    }  # fmt: skip
+    change = changes.remember_training(Asked(opened.session, opened.live, None, tuple(recipe.values())))
+    query = changes.address(change.session)
+    assert (query["steps"], query["schedule"], query["lr"], query["clip"]) == ("20", "cosine", "0.01", "0.0")
+    broken = tuple((recipe | {"steps": None}).values())
+    assert changes.remember_training(Asked(opened.session, opened.live, None, broken)).session is None
 
 
 def test_limits_are_those_of_the_host(monkeypatch):
