@@ -428,3 +428,15 @@ def test_a_desk_remembers_each_run_that_ended_once_and_the_latest_of_them(monkey
     assert [record.steps for record in desk.runs] == [2, 3]
     desk.leave()
     assert desk.runs == []
+
+
+def test_a_translation_is_scored_as_it_is_handed_out_and_its_record_says_so():
+    run = Run(plan(task="translation", steps=2))
+    finished(run)
+    assert run.to_be_scored and run.score is None and news.status(run)["scored"] is False
+    trained = run.finish()
+    told = json.loads(json.dumps(news.status(run), allow_nan=False))
+    assert told["scored"] and set(told["score"]) >= {"bleu", "chrf", "n", "signature"}
+    assert 0 <= told["score"]["bleu"] < 20, "two steps are not enough"
+    assert trained.record.result["bleu"] == run.score.bleu and trained.corpus is None
+    assert trained.asked() is tasks.get("translation")
