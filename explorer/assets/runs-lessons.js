@@ -16,7 +16,7 @@ function drawLessons() {
   const items = all.map((lesson) => {
     const here = lesson.variants.some((variant) => variant.name === now), open = opened === lesson.name || (here && opened !== `-${lesson.name}`);
     const toggle = el("button", { type: "button", class: "tl-ru-question", "aria-expanded": String(open), data: { key: `lesson-${lesson.name}` }, onclick: () => { opened = open ? `-${lesson.name}` : lesson.name; refresh(); } },
-      el("span", { class: "tl-ru-arrow", "aria-hidden": "true" }, open ? "▾" : "▸"), el("b", {}, both(lesson.title)), el("span", {}, both(lesson.question)), here ? el("em", {}, t("lesson_here")) : "");
+      el("span", { class: "tl-ru-arrow", "aria-hidden": "true" }, open ? "▾" : "▸"), el("b", {}, both(lesson.title) || lesson.name), el("span", {}, both(lesson.question)), here ? el("em", {}, t("lesson_here")) : "");
     return el("li", { class: here ? "tl-ru-here" : "" }, toggle, open ? answer(lesson, now, busy) : "");
   });
   box.replaceChildren(el("h2", {}, t("lessons"), el("small", {}, t("lessons_sub"))), el("ul", {}, items));

@@ -45,8 +45,10 @@ function drawOverlay() {
   const line = (points, cls, dash) => { if (points.length) put("path", { class: cls, "stroke-dasharray": dash || null, d: points.map(([px, py], i) => `${i ? "L" : "M"}${px.toFixed(1)} ${py.toFixed(1)}`).join("") }); };
   const points = (values, at, y) => values.map((v, i) => (v === null ? null : [x(at(i)), y(v)])).filter(Boolean);
 
-  const high = 1.05 * Math.max(highest(rows), ...(spread?.curve.high.slice(0, 3).filter((v) => v !== null) || []));
+  const high = highest(held.rows.filter((row) => marked(row) || spread?.ids.includes(row.id)));
+  const most = Math.max(0, ...rows.flatMap((row) => row.curve).filter((v) => v !== null));
   let area = panel(held.width === 1 ? t("overlay_loss_one") : t("overlay_loss", { width: held.width }), small ? 150 : 210, high, 5);
+  if (most > high) write("tl-ru-tick", right, area.top - 7, t("overlay_above", { value: number(most) }), "end");
   if (spread) {
     const low = points(spread.curve.low, middle, area.y), up = points(spread.curve.high, middle, area.y);
     if (low.length) put("path", { class: "tl-ru-band", d: `M${[...up, ...low.reverse()].map(([px, py]) => `${px.toFixed(1)} ${py.toFixed(1)}`).join("L")}Z` });

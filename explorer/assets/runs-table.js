@@ -36,9 +36,10 @@ function spark(row, high, longest) {
     points.length > 1 ? svg("polyline", { class: row.id === held.chosen ? "tl-ru-now" : "", points: points.join(" ") }) : points.length ? svg("circle", { cx: points[0].split(",")[0], cy: points[0].split(",")[1], r: 1.5 }) : "");
 }
 
+// One spike must not flatten every other curve: the axis ends where the runs begin, which is near guessing.
 function highest(rows) {
-  const starts = rows.flatMap((row) => row.curve.slice(0, 3)).filter((v) => v !== null);
-  return Math.max(0.1, ...starts);
+  const starts = rows.map((row) => row.curve[0]).filter((v) => v !== null && v !== undefined);
+  return starts.length ? Math.max(0.1, Math.min(1.15 * Math.max(...starts), 3 * Math.min(...starts))) : 1;
 }
 
 const COLUMNS = ["mark", "run", "name", "differs", "loss_curve", "loss", "token", "exact", "to_goal", "steps", "shows"];
