@@ -134,7 +134,7 @@ def cleaned(options: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, float) and value.is_integer():
             value = clean[key] = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise Refusal("corpus_number", key, setting=key, low=f"{low:,}", high=f"{high:,}")
+            raise Refusal("corpus_number", key, low=f"{low:,}", high=f"{high:,}")
     return clean
 
 

@@ -91,7 +91,7 @@ function draw() {
   drawChoices(now);
   parts.state.textContent = busy === "sending" ? t("sending", { done: count(Math.round(come / 1024)), size: count(Math.round((file?.blob.size ?? 0) / 1024)) }) : busy ? t("making")
     : now.origin === "built_in" ? t("hint_built_in", { size: count(now.most.bytes / 1024), lines: count(now.most.lines) }) : t("hint_file");
-  parts.refusal.textContent = both(refusal);
+  parts.refusal.textContent = refusal && now.numbers[refusal.field] ? t("at", { setting: t(refusal.field), text: both(refusal) }) : both(refusal);
   parts.report.replaceChildren(...drawReport(now));
   parts.pairs.replaceChildren(...drawPairs(now));
   if (held) element.querySelector(`[data-key="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });

@@ -124,8 +124,8 @@ def sent(event: gr.EventData) -> Mapping[str, Any]:
 
 
 def reason(error: Exception) -> dict[str, str]:
-    """Why it could not be done, in both languages; what nobody expected is logged and told in one sentence."""
+    """Why it could not be done, in both languages, and which choice is meant; the unexpected is logged."""
     if not isinstance(error, Refusal):
         log.exception("the sentences could not be made", exc_info=error)
         error = Refusal("unexpected")
-    return {lang: error.text(lang) for lang in LANGUAGES}
+    return {lang: error.text(lang) for lang in LANGUAGES} | {"field": error.field}

@@ -58,7 +58,9 @@ def test_a_file_is_put_in_turned_round_and_learned_from(newcomer: Callable[..., 
     # A number that cannot be is refused beside it, and the sentences stay.
     page.get_by_label("words met at least").fill("0")
     page.keyboard.press("Tab")
-    expect(box.get_by_role("alert")).to_have_text("min_count must be a whole number between 1 and 100.", timeout=LONG)
+    expect(box.get_by_role("alert")).to_have_text(
+        "words met at least: a whole number between 1 and 100 is wanted.", timeout=LONG
+    )
     visitor.type("steps", 2)
     visitor.press("play")
     expect(visitor.state).to_contain_text("All 2 steps done", timeout=LONG)

@@ -132,12 +132,12 @@ def test_a_file_with_a_missing_end_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"min_count": 0}, "min_count must be a whole number between 1 and 100"),
-        ({"min_count": None}, "min_count must be"),
-        ({"max_vocabulary": 10**9}, "max_vocabulary must be a whole number between 100 and 20,000"),
-        ({"max_length": "20"}, "max_length must be"),
-        ({"max_length": True}, "max_length must be"),
-        ({"max_length": float("nan")}, "max_length must be"),
+        ({"min_count": 0}, "a whole number between 1 and 100 is wanted"),
+        ({"min_count": None}, "a whole number between"),
+        ({"max_vocabulary": 10**9}, "a whole number between 100 and 20,000"),
+        ({"max_length": "20"}, "a whole number between"),
+        ({"max_length": True}, "a whole number between"),
+        ({"max_length": float("nan")}, "a whole number between"),
         ({"direction": "up"}, "did not arrive whole"),
         ({"origin": "/etc/passwd"}, "did not arrive whole"),
         ({"simplified": "yes"}, "did not arrive whole"),
