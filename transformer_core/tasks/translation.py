@@ -9,7 +9,7 @@ from torch import Tensor
 from transformer_core.batches import Batch
 from transformer_core.config import END, PAD, MaskConfig, ModelConfig, TrainConfig
 from transformer_core.tasks.base import HeldOut, Odds, Task, odds_of, shift
-from transformer_core.translation.builtin import builtin
+from transformer_core.translation.builtin import NAME, builtin
 from transformer_core.translation.corpus import Corpus, Pair
 
 SMALL_VOCABULARY = 1000
@@ -57,11 +57,15 @@ def task_of(corpus: Corpus) -> Task:
     """
     train, held_out = corpus.tensors["train"], corpus.tensors["held_out"]
     small = len(corpus.tgt_symbols) <= SMALL_VOCABULARY
-    src, tgt = ({"zh": "Chinese"}.get(side, "the other language") for side in corpus.options["languages"])
+    title, title_zh = f"Translation: {corpus.name}", f"翻译：{corpus.name}"
+    if corpus.name == NAME:
+        forward = corpus.options["direction"] == "forward"
+        title = "Translation: Chinese to English" if forward else "Translation: English to Chinese"
+        title_zh = "翻译：中文到英文" if forward else "翻译：英文到中文"
     return Task(
         name="translation",
-        title=f"Translation: {corpus.name}, {src} to {tgt}".replace("the other language", "other"),
-        title_zh=f"翻译：{corpus.name}",
+        title=title,
+        title_zh=title_zh,
         needs="Cross-attention and positions. Each word of the answer is looked for among those of the source, and "
         "where it stands decides who does what.",
         needs_zh="交叉注意力和位置编码。答案的每个词都要到源句中去找，词的位置决定谁做了什么。",
