@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
-from explorer import facts, looks, news, offers, plans, recipes, runs, theme, words
+from explorer import facts, looks, news, offers, plans, recipes, runs, theme, turns, words
 from explorer import session as session_module
 from explorer.live import Trained
 from explorer.runs import Desk, Run
@@ -91,7 +91,8 @@ def swept():
 
 
 def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(view).failed == 0 == doctest.testmod(train_sidebar).failed
+    for module in (view, train_sidebar, offers, turns):
+        assert doctest.testmod(module).failed == 0, module.__name__
 
 
 def test_play_starts_the_run_of_the_sidebar_and_tick_takes_it_to_the_end():
