@@ -44,7 +44,7 @@ function frameOf(width) {
   const out = [], over = [], taken = [];
   const put = (tag, attributes, ...children) => { out.push(svg(tag, attributes, ...children)); };
   const write = (cls, px, py, content, anchor) => svg("text", { class: cls, x: px.toFixed(1), y: py.toFixed(1), "text-anchor": anchor || "start" }, content);
-  const wide = (content) => [...content].reduce((sum, sign) => sum + (sign > "\u2e80" ? 11 : 5.6), 0);
+  const wide = (content) => [...content].reduce((sum, sign) => sum + (sign > "\u2e80" ? 11 : 6), 0);
   const frame = { width, steps, small, left, right, now, x, out, over, put, write, top: 0 };
 
   // A label goes to the first of its places that is free, and never out of its panel: the next title begins below it.
