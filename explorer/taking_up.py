@@ -93,18 +93,20 @@ def refuse_large(record: RunRecord, limits: Limits) -> None:
 
 
 def corpus_of(record: RunRecord, held: Corpus | None) -> Corpus | None:
-    """The sentences of a record of a translation: none where they are the built-in ones, which are always here.
+    """The sentences of a record of a translation: none where they are the built-in ones as every tab has them.
 
     Raises:
-        Refusal: they are another file than the one the tab holds, or it holds none.
+        Refusal: they are another file than the one the tab holds, read with other options, or it holds none.
     """
     if record.task != TRANSLATION or record.corpus is None:
         return None
     from transformer_core import translation  # read late: the other tasks have no sentences
 
+    options = record.corpus["options"]
     if record.corpus["sha256"] == translation.builtin().sha256:
-        return None
-    if held is not None and record.corpus["sha256"] == held.sha256:
+        return translation.builtin("backward") if options.get("direction") == "backward" else None
+    asked = {key: value for key, value in getattr(held, "options", {}).items() if key != "languages"}
+    if held is not None and record.corpus["sha256"] == held.sha256 and asked.items() <= options.items():
         return held
     raise Refusal("record_sentences", name=str(record.corpus["name"])[:80])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from explorer import corpora, plans, words
+from explorer import corpora, plans, taking_up, words
 from explorer.corpora import PIECE, Sheet, told
 from explorer.limits import Limits
 from explorer.refusals import Refusal
@@ -18,6 +19,8 @@ from explorer.runs import Desk
 from explorer.session import Session
 from explorer.views import corpus as view
 from explorer.views.train import RECIPE
+from transformer_core.records import RunRecord, record_of
+from transformer_core.records.making import corpus_facts
 from transformer_core.translation import builtin
 from transformer_core.translation.pairs import REASONS
 
@@ -213,3 +216,22 @@ def test_a_tab_that_is_gone_keeps_no_file(sheet: Sheet) -> None:
 
 def test_every_reason_of_the_core_has_words() -> None:
     assert all(words.has(f"corpus.why_{reason}") for reason in REASONS)
+
+
+def test_a_record_of_the_same_file_needs_the_same_choices(sheet: Sheet) -> None:
+    """Otherwise words would have other numbers, and the direction might be another."""
+    task = Session.of_preset().with_task("translation")
+    sheet.make({"origin": "file", "min_count": 1})
+    assert sheet.corpus is not None
+    plan = plans.plan(task, LIMITS, sheet.corpus)
+    record = record_of(
+        model=plan.model, masks=plan.masks, training=plan.training, seed=7, reports=[], ended="stopped", seconds=0.0,
+        corpus=sheet.corpus,
+    )  # fmt: skip
+    assert taking_up.corpus_of(RunRecord.from_json(record.to_json()), sheet.corpus) is sheet.corpus
+    sheet.make({"direction": "backward"})
+    with pytest.raises(Refusal, match="panel Sentences with the same choices"):
+        taking_up.corpus_of(record, sheet.corpus)
+    turned = dataclasses.replace(record, corpus=corpus_facts(builtin("backward")))
+    assert taking_up.corpus_of(turned, None) is builtin("backward")
+    assert taking_up.corpus_of(dataclasses.replace(record, corpus=corpus_facts(builtin())), sheet.corpus) is None
