@@ -228,6 +228,27 @@ def test_a_paused_run_goes_on_with_the_loss_it_would_have_had(with_state: bool) 
     assert continued(record.without_curves(), later).losses == ()
 
 
+@pytest.mark.parametrize("device", ["cuda:99", "hpu", "vulkan", "quantum", ""])
+def test_a_run_on_a_device_that_is_not_here_is_refused_in_a_sentence(device: str) -> None:
+    record = recorded()[0].replace(device=device)
+    with pytest.raises(ConfigError, match="torch cannot compute on it here"):
+        next(replay(record))
+
+
+@pytest.mark.parametrize("size", [2, 4, 1 << 24])
+def test_no_letters_and_millions_of_them_are_refused_at_once(size: int) -> None:
+    """The lesson with many letters has a task of its own, which is made from the record's vocabulary."""
+    model = MODEL.replace(src_vocab_size=size, tgt_vocab_size=size)
+    record = RunRecord(task="copy", model=model, steps=1)
+    with pytest.raises(ValueError, match="the task copy needs src_vocab_size 17"):
+        next(replay(record))
+
+
+def test_a_record_does_not_make_the_system_run_out_of_threads() -> None:
+    """With 65,536 of them OpenMP ends the process."""
+    assert "threads is 65536" in refusal(changed(recorded()[0], threads=65536))
+
+
 def test_a_run_that_cannot_be_repeated_is_not_gone_on_with() -> None:
     record, *_ = recorded(3)
     with pytest.raises(ValueError, match=r"the loss of step 2 is .* so this would be another run"):

@@ -1,7 +1,9 @@
 """``train`` with files to keep, ``train --resume`` and ``replay``: what is left of a run, and how it goes on."""
 
 import csv
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from transformer_core.__main__ import main
+from transformer_core.commands import keeping
 from transformer_core.commands import train as cli
-from transformer_core.records import RunRecord, read_record
+from transformer_core.records import RunRecord, read_record, to_csv
 from transformer_core.training import Evaluation
 
 Output = pytest.CaptureFixture[str]
@@ -132,6 +135,44 @@ def test_what_cannot_be_kept_or_resumed_is_refused_at_once(capsys: Output, tmp_p
     lost = str(tmp_path / "nowhere" / "x.json")
     assert "there is no such folder" in refused(capsys, "train", "copy", "--steps", "1", "--record", lost)
     assert "it is a folder" in refused(capsys, "train", "copy", "--steps", "1", "--curve", str(tmp_path))
+
+
+def test_a_pipe_is_written_to_and_a_link_is_followed(tmp_path: Path) -> None:
+    """A record for /dev/null once took the place of /dev/null."""
+    (tmp_path / "run.json").symlink_to(tmp_path / "real.json")
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDWR)  # whoever writes need not wait for a reader
+    record = train(tmp_path, "--curve", str(tmp_path / "pipe"))
+    assert (tmp_path / "run.json").is_symlink() and (tmp_path / "pipe").is_fifo()
+    assert RunRecord.from_json((tmp_path / "real.json").read_bytes()) == record
+    assert os.read(reading, 1 << 16).decode() == to_csv(record)
+    os.close(reading)
+
+
+def test_what_could_not_be_written_at_the_end_is_refused_at_the_start(capsys: Output, tmp_path: Path) -> None:
+    one, long = str(tmp_path / "one"), str(tmp_path / ("a" * 254))
+    copy = ("train", "copy", "--steps", "1")
+    assert "--record and --weights are both" in refused(capsys, *copy, "--record", one, "--weights", one)
+    assert "cannot be written: File name too long" in refused(capsys, *copy, "--record", long)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_told_with_the_file(capsys: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    file = tmp_path / "run.csv"
+    assert main(["train", "copy", *SMALL, "--steps", "1", "--curve", str(file)]) == 1
+    assert capsys.readouterr().err == f"{file} cannot be written: No space left on device.\n"
+
+
+def test_a_file_without_an_end_is_read_no_further_than_any_record_goes(
+    capsys: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "MAX_WEIGHTS", 1000)
+    (tmp_path / "run.json").write_bytes(bytes(1001))
+    assert "more than the 1,000 bytes" in refused(capsys, "replay", str(tmp_path / "run.json"))
 
 
 def test_a_run_is_logged_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python flushes once more and complains
         return CLOSED
     except OSError as error:  # a full disk, for example
-        return complain(f"The output cannot be written: {error.strerror}.", FAILED)
+        return complain(f"{error.filename or 'The output'} cannot be written: {error.strerror}.", FAILED)
 
 
 def complain(error: object, status: int) -> int:

@@ -129,6 +129,8 @@ MESSAGES: Mapping[str, str] = {
     "record_large": "the record is larger than can be read: at most {high} bytes, and far fewer brackets.",
     "record_corpus": "the run learned from the corpus {name} (sha256 {wanted}), and {given} was given; the same file, "
     "read with the same options, is needed to repeat it.",
+    "record_device": "the run was computed on the device {given}, and torch cannot compute on it here; write cpu in "
+    "its place to repeat the run with other last digits.",
     "weights_broken": "these are no weights in the safetensors format: {reason}.",
     "weights_record": "there is no record of a run beside these weights, so it cannot be said which model they are of.",
     "weights_other": "{given} is in these weights {shape}, and the model of the record has it {wanted}.",

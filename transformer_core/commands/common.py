@@ -5,6 +5,7 @@ import math
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -14,6 +15,7 @@ from transformer_core.checked import check_whole
 from transformer_core.checks.table import ALL_LEVELS
 from transformer_core.config import ModelConfig
 from transformer_core.cost import Cost, estimate
+from transformer_core.errors import ConfigError
 from transformer_core.model import Transformer, build
 from transformer_core.presets import Preset, apply_settings, load_preset
 from transformer_core.training import MAX_SEED
@@ -22,6 +24,8 @@ WIDTH = 120
 """No line of a table is longer."""
 MAX_PARAMETERS, MAX_LEDGER_BYTES = 100_000_000, 256 << 20
 """Above either, a model is laid out on the device "meta": it has shapes but no numbers."""
+MAX_WEIGHTS = 2 << 30
+"""The largest file of weights that is read: those of ``MAX_PARAMETERS``, with what the optimizer remembers of each."""
 FAILED, REFUSED, STOPPED, CLOSED = 1, 2, 130, 141
 """Exit statuses; the last two are those of a program that Ctrl-C or a closed pipe ends."""
 
@@ -85,6 +89,23 @@ def prepare(preset: Preset, seed: int, shapes_only: bool = False) -> tuple[Trans
 def checked_seed(seed: int) -> int:
     check_whole("seed", seed, 0, MAX_SEED)
     return seed
+
+
+def read_file(path: Path, field: str, limit: int) -> bytes:
+    """What a file holds; of one that never ends, such as /dev/zero, no more than ``limit`` bytes are taken.
+
+    Raises:
+        ValueError: it cannot be read, or is larger.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError("file_unreadable", field=field, given=str(path), reason=reason) from None
+    if len(data) > limit:
+        raise ValueError(f"{path} holds more than the {limit:,} bytes that are read of such a file")
+    return data
 
 
 def finite(value: Any) -> Any:

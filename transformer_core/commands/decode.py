@@ -13,8 +13,9 @@ from torch import Tensor
 
 from transformer_core import tasks
 from transformer_core.batches import Batch
-from transformer_core.commands.common import WIDTH, Parser, checked_seed, print_lines
+from transformer_core.commands.common import MAX_WEIGHTS, WIDTH, Parser, checked_seed, print_lines, read_file
 from transformer_core.commands.pairs import asks_for_pairs, corpus_of
+from transformer_core.commands.train import refuse_large
 from transformer_core.config import BEGIN, END
 from transformer_core.decoding import (
     TRAPS,
@@ -28,7 +29,7 @@ from transformer_core.decoding import (
     sample,
     token_log_probs,
 )
-from transformer_core.errors import ConfigError, nearest
+from transformer_core.errors import nearest
 from transformer_core.model import Transformer, build
 from transformer_core.records import RunRecord, load_weights, resume
 from transformer_core.records.replaying import shop_of, task_of
@@ -140,12 +141,8 @@ def _asked_model(options: argparse.Namespace) -> tuple[Transformer, Task, Any]:
         for _ in train(model, task, task.training.replace(**steps), options.seed):
             pass
         return model.eval(), task, _corpus(task)
-    path = options.record or options.weights
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        field = "record" if options.record else "weights"
-        raise ConfigError("file_unreadable", field=field, given=str(path), reason=error.strerror) from None
+    field, path = ("record", options.record) if options.record is not None else ("weights", options.weights)
+    data = read_file(path, field, MAX_WEIGHTS)
     if options.record is not None:
         record, weights = RunRecord.from_json(data), None
     else:
@@ -153,7 +150,9 @@ def _asked_model(options: argparse.Namespace) -> tuple[Transformer, Task, Any]:
     corpus = corpus_of(record, options)
     task = task_of(record, corpus)
     _can_write(task)
+    refuse_large(task, record.model, record.training)
     if weights is None:
+        torch.set_num_threads(record.threads)
         return resume(record, corpus=corpus)[0].eval(), task, corpus
     model = shop_of(record).model.build(record.model, record.masks)
     model.load_state_dict(weights)

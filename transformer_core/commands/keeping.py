@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer_core import records
-from transformer_core.commands.common import Parser
-from transformer_core.errors import ConfigError
+from transformer_core.commands.common import MAX_WEIGHTS, Parser, read_file
 from transformer_core.model import Transformer
 from transformer_core.records import RunRecord
 from transformer_core.records.loggers import KINDS
@@ -39,17 +38,19 @@ class Keeper:
     """Collects the steps of one run and writes the files that were asked for.
 
     Raises:
-        ValueError: a file could not be written, because its folder is missing; or the tool to log to is.
+        ValueError: a file could not be written, or two are one; or the tool to log to is missing.
     """
 
     def __init__(
         self, options: argparse.Namespace, start: RunRecord, model: Transformer, training: Training, corpus: Any
     ) -> None:
         self.paths: Mapping[str, Path] = {name: path for name in FILES if (path := getattr(options, name)) is not None}
+        taken: dict[Path, str] = {}
         for name, path in self.paths.items():
-            if path.is_dir() or not path.resolve().parent.is_dir():
-                why = "it is a folder" if path.is_dir() else "there is no such folder to put it in"
-                raise ValueError(f"--{name} {path} cannot be written: {why}")
+            check_can_be_written(name, path)
+            other = taken.setdefault(path.resolve(), name)
+            if other != name and not is_no_file(path):
+                raise ValueError(f"--{other} and --{name} are both {path}; each needs a file of its own")
         self.start, self.model, self.training, self.corpus = start, model, training, corpus
         self.reports: list[StepReport] = []
         self.began = time.perf_counter()
@@ -94,11 +95,48 @@ class Keeper:
             yield f"{name}: {path}"
 
 
+def check_can_be_written(option: str, path: Path) -> None:
+    """Passes when a file can be written there: it is tried, and what stands there stays as it is.
+
+    Raises:
+        ValueError: it cannot; a training of hours would end with nothing.
+    """
+    if path.is_dir() or not path.resolve().parent.is_dir():
+        why = "it is a folder" if path.is_dir() else "there is no such folder to put it in"
+        raise ValueError(f"--{option} {path} cannot be written: {why}")
+    if not is_no_file(path):
+        try:
+            part_of(path).touch()
+            part_of(path).unlink()
+        except OSError as error:
+            raise ValueError(f"--{option} {path} cannot be written: {error.strerror}") from None
+
+
 def write(path: Path, content: bytes) -> None:
-    """The whole file or none of it: what stood there before is replaced only when the new one is complete."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(content)
-    part.replace(path)
+    """The whole file or none of it: what stood there before is replaced only when the new one is complete.
+
+    A device, such as /dev/null, or a pipe is written to and never replaced; of a link, the file that it leads to is.
+
+    Raises:
+        OSError: the disk is full, for example; it names the file.
+    """
+    part = path if is_no_file(path) else part_of(path)
+    try:
+        part.write_bytes(content)
+        if part != path:
+            part.replace(path.resolve())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def is_no_file(path: Path) -> bool:
+    """Whether something stands there that is neither a file nor a folder."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def part_of(path: Path) -> Path:
+    """Beside the file: where the new one grows."""
+    return path.resolve().with_name(f"{path.resolve().name}.part")
 
 
 def read_run(path: Path) -> tuple[RunRecord, bytes | None]:
@@ -107,11 +145,7 @@ def read_run(path: Path) -> tuple[RunRecord, bytes | None]:
     Raises:
         ConfigError: the file cannot be read, or holds no record.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError("file_unreadable", field="record", given=str(path), reason=reason) from None
+    data = read_file(path, "record", MAX_WEIGHTS)
     if data[8:9] == b"{" != data[:1]:  # safetensors: 8 bytes of a length, then a header
         return records.read_record(data), data
     return RunRecord.from_json(data), None

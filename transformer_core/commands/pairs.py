@@ -4,11 +4,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from transformer_core.commands.common import Parser
-from transformer_core.errors import ConfigError
+from transformer_core.commands.common import Parser, read_file
 from transformer_core.records import RunRecord
 from transformer_core.translation import Corpus, builtin, make_corpus, read_pairs
 from transformer_core.translation.builtin import NAME
+from transformer_core.translation.pairs import MAX_BYTES
 
 OPTIONS = ("direction", "min_count", "max_vocabulary", "max_length", "held_out_share", "seed", "simplified")
 """Of what a record says of its corpus, that with which ``make_corpus`` makes it again."""
@@ -27,10 +27,7 @@ def asked_corpus(path: Path | None, direction: str, **settings: Any) -> Corpus:
     """
     if path is None:
         return builtin(direction)
-    try:
-        pairs = read_pairs(path.read_bytes())
-    except OSError as error:
-        raise ConfigError("file_unreadable", field="pairs", given=str(path), reason=error.strerror) from None
+    pairs = read_pairs(read_file(path, "pairs", MAX_BYTES))
     return make_corpus(pairs, name=path.name, direction=direction, **settings)
 
 

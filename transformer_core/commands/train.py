@@ -176,9 +176,11 @@ def refuse_large(task: Task, model: ModelConfig, training: TrainConfig) -> None:
     example = task.sample(1, torch.Generator().manual_seed(0))
     lengths = (1 if ids is None else ids.shape[1] for ids in (example.src, example.tgt))
     price = estimate(model, training.batch_size, *lengths)
-    if price.parameters > MAX_PARAMETERS or price.activation_bytes > MAX_TRAINING_BYTES:
+    places = 0 if model.positions == "none" else model.max_seq_len * (model.has_encoder + model.has_decoder)
+    needed = price.activation_bytes + 4 * places * model.d_model  # the tables of positions, whatever is read of them
+    if price.parameters > MAX_PARAMETERS or needed > MAX_TRAINING_BYTES:
         raise ValueError(
-            f"{price.parameters:,} parameters and {price.activation_bytes / 2**20:,.0f} MiB of tensors a step are too "
+            f"{price.parameters:,} parameters and {needed / 2**20:,.0f} MiB of tensors a step are too "
             f"large to train here; at most {MAX_PARAMETERS:,} and {MAX_TRAINING_BYTES / 2**20:,.0f} MiB are not"
         )
 

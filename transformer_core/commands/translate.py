@@ -11,16 +11,17 @@ from typing import Any
 
 import torch
 
-from transformer_core.commands.common import Parser, checked_seed, describe, print_lines
+from transformer_core.checked import check_whole
+from transformer_core.commands.common import MAX_WEIGHTS, Parser, checked_seed, describe, print_lines, read_file
+from transformer_core.commands.keeping import check_can_be_written, write
 from transformer_core.commands.pairs import asked_corpus, asks_for_pairs, corpus_of
-from transformer_core.commands.train import json_line, progress_bar, progress_line
-from transformer_core.errors import ConfigError
+from transformer_core.commands.train import json_line, progress_bar, progress_line, refuse_large
 from transformer_core.model import Transformer, build
 from transformer_core.presets import Preset, apply_settings
 from transformer_core.records import load_weights, record_of, save_weights
 from transformer_core.tasks.translation import task_of
 from transformer_core.training import StepReport, train
-from transformer_core.translating import score, translate
+from transformer_core.translating import MAX_WIDTH, score, translate
 from transformer_core.translation import REASONS, Corpus, encode
 from transformer_core.translation.making import DIRECTIONS
 
@@ -46,6 +47,7 @@ def arguments(one: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_whole("width", options.width, 1, MAX_WIDTH)  # before a training of minutes, not behind it
     if options.weights is not None:
         model, corpus = loaded(options)
     else:
@@ -79,29 +81,38 @@ def loaded(options: argparse.Namespace) -> tuple[Transformer, Corpus]:
     """The model of a weights file, with the corpus that it learned.
 
     Raises:
-        ValueError: the file cannot be read or is of another task, or its corpus is another one than the given.
+        ValueError: the file cannot be read or is of another task, or its corpus is another one than the given; or
+            there is an option that only a training can follow.
     """
-    try:
-        record, weights = load_weights(options.weights.read_bytes())
-    except OSError as error:
-        given = str(options.weights)
-        raise ConfigError("file_unreadable", field="weights", given=given, reason=error.strerror) from None
+    for name, given in (("--set", options.settings), ("--steps", options.steps), ("--save", options.save)):
+        if given:
+            raise ValueError(f"{name} does not go with --weights: these have been trained")
+    record, weights = load_weights(read_file(options.weights, "weights", MAX_WEIGHTS))
     corpus = corpus_of(record, options)
     if corpus is None:
         raise ValueError(f"{options.weights} holds the weights of the task {record.task}; translation is needed here")
+    refuse_large(task_of(corpus), record.model, record.training)
     model = build(record.model, record.masks, device="cpu")
     model.load_state_dict(weights)
     return model.eval(), corpus
 
 
 def trained(corpus: Corpus, options: argparse.Namespace) -> Transformer:
-    """A model that has learned the corpus, by its recipe and what the options change of it."""
+    """A model that has learned the corpus, by its recipe and what the options change of it.
+
+    Raises:
+        ValueError: a setting that cannot be, or weights that could not be saved.
+    """
+    if options.save is not None:
+        check_can_be_written("save", options.save)
     task, seed = task_of(corpus), checked_seed(options.seed)
     recipe = Preset(name=task.name, model=task.model, masks=task.masks, training=task.training)
     preset = apply_settings(recipe, options.settings)
     if options.steps is not None:
         preset = preset.replace(training=preset.training.replace(steps=options.steps, epochs=None))
-    task.check(preset.model)
+    if preset.training.task != task.name:
+        raise ValueError(f"training.task cannot be set here: {task.name} is what is learned")
+    refuse_large(task, preset.model, preset.training)
     model, total = build(preset.model, preset.masks, seed=seed), preset.training.total_steps
     say = json_line if options.json else progress_bar if sys.stdout.isatty() else progress_line
     if not options.json:
@@ -115,7 +126,7 @@ def trained(corpus: Corpus, options: argparse.Namespace) -> Transformer:
     if options.save is not None:
         record = record_of(model=preset.model, masks=preset.masks, training=preset.training, seed=seed, corpus=corpus,
                            reports=reports, ended="finished", seconds=time.perf_counter() - started)  # fmt: skip
-        options.save.write_bytes(save_weights(model, record))
+        write(options.save, save_weights(model, record))
     return model.eval()
 
 

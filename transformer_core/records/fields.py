@@ -20,6 +20,8 @@ from transformer_core.errors import ConfigError, nearest
 from transformer_core.faults import FAULTS
 
 MAX_DEPTH, MAX_STEPS = 12, 1_000_000
+MAX_THREADS = 1024
+"""Whoever repeats a run starts as many; where the system has no more to give, the process ends without a word."""
 CORPUS = ("name", "sha256", "options", "counts")
 """What is kept of a corpus; its sentences are not."""
 

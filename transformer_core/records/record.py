@@ -13,6 +13,7 @@ from transformer_core.config import MaskConfig, ModelConfig, TrainConfig
 from transformer_core.errors import ConfigError
 from transformer_core.records.fields import (
     MAX_STEPS,
+    MAX_THREADS,
     check_changes,
     check_corpus,
     check_fault,
@@ -60,7 +61,7 @@ class RunRecord(Checked):
     """(first step it holds for, rate): what was changed by hand while the run was under way."""
 
     device: str = text("cpu")
-    threads: int = whole(1, 1, 1 << 16)
+    threads: int = whole(1, 1, MAX_THREADS)
     torch: str = text("")
     python: str = text("")
     platform: str = text("")

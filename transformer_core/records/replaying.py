@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import torch
+
 from transformer_core.config import FIRST_FREE
 from transformer_core.errors import ConfigError
 from transformer_core.experiments.lesson import copy_of
@@ -15,6 +17,9 @@ from transformer_core.records.weights import load_training, load_weights
 from transformer_core.tasks import Task
 from transformer_core.training import Training
 from transformer_core.workshop import OWN, Workshop
+
+LETTERS = range(1, 10_001)
+"""How many letters a record may have them copy; a list of millions, out of a file of strangers, would take minutes."""
 
 
 class Replayed(NamedTuple):
@@ -41,8 +46,9 @@ def task_of(record: RunRecord, corpus: Any = None, shop: Workshop | None = None)
     tasks = (shop or shop_of(record)).tasks
     sentences = corpus_of(record, corpus)
     task: Task = tasks.get(record.task) if sentences is None else tasks.task_of(sentences)
-    if record.task == "copy" and record.model.src_vocab_size != task.model.src_vocab_size:
-        return copy_of(record.model.src_vocab_size - FIRST_FREE)  # the lesson that has many letters
+    letters = record.model.src_vocab_size - FIRST_FREE
+    if record.task == "copy" and record.model.src_vocab_size != task.model.src_vocab_size and letters in LETTERS:
+        return copy_of(letters)  # the lesson that has many letters
     return task
 
 
@@ -73,14 +79,27 @@ def start(record: RunRecord, corpus: Any = None) -> tuple[Transformer, Training]
     """The run before its first step.
 
     Raises:
-        ConfigError: the corpus is not the run's, or is needed and missing.
+        ConfigError: the corpus is not the run's, or is needed and missing; or there is no such device here.
         ValueError: the model does not fit the task.
     """
+    check_device(record.device)
     shop = shop_of(record)
     task = task_of(record, corpus, shop)
     model = shop.model.build(record.model, record.masks, seed=record.seed, device=record.device)
     training = shop.training.train(model, task, record.training, record.seed, rate_changes=record.rate_changes)
     return model, training
+
+
+def check_device(name: str) -> None:
+    """Passes when torch can compute on this device here.
+
+    Raises:
+        ConfigError: it cannot, or there is no device of that name.
+    """
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError, ImportError):  # what torch raises differs from device to device
+        raise ConfigError("record_device", field="device", given=name) from None
 
 
 def replay(record: RunRecord, steps: int | None = None, corpus: Any = None) -> Iterator[Replayed]:
