@@ -26,7 +26,9 @@ POINTS = 80
 GOAL = 0.95
 """The share of whole answers at which a run counts as having got there."""
 LIFT = 0.15
-"""Less than this share of the way from guessing to knowing is told as guessing."""
+"""Less than this share of the way from guessing to knowing is told as guessing, where nothing lies between the two."""
+NEAR = 0.03
+"""So far above a level of guessing a run still counts as being at it."""
 
 
 class Seen(NamedTuple):
@@ -159,9 +161,10 @@ def shows(record: RunRecord) -> dict[str, Any]:
         return {"key": "leans", **values}
     if task is None:
         return {"key": "partly", **values}
-    if last.token < task.chance_accuracy + LIFT * (1 - task.chance_accuracy):
-        return {"key": "chance", **values, "chance": percent(task.chance_accuracy)}
-    if task.blind_accuracy > task.chance_accuracy and last.token <= task.blind_accuracy + 0.03:
+    blind = task.blind_accuracy > task.chance_accuracy
+    if last.token < task.chance_accuracy + (NEAR if blind else LIFT * (1 - task.chance_accuracy)):
+        return {"key": "chance", **values, "chance": f"{100 * task.chance_accuracy:.2g}"}
+    if blind and last.token <= task.blind_accuracy + NEAR:
         return {"key": "blind", **values, "blind": percent(task.blind_accuracy)}
     return {"key": "partly", **values}
 

@@ -6,7 +6,7 @@ const t = (key, values) => window.TL.w(`runs.${key}`, values);
 const both = (text) => text?.[window.TL.lang()] ?? "";
 const known = (key) => Object.hasOwn(window.TL.words.en, `runs.${key}`);
 const percent = (v) => (v === null || v === undefined ? "–" : v >= 1 ? "100" : Math.min(100 * v, 99.9).toFixed(1));
-const number = (v) => (v === null || v === undefined ? "–" : Math.abs(v) >= 100 ? v.toPrecision(4) : Math.abs(v) < 0.001 && v ? v.toExponential(1) : v.toFixed(3));
+const number = (v) => (v === null || v === undefined ? "–" : Math.abs(v) >= 1000 && Math.abs(v) < 1e9 ? count(Math.round(v)) : Math.abs(v) >= 100 ? v.toPrecision(4) : Math.abs(v) < 0.001 && v ? v.toExponential(1) : v.toFixed(3));
 const nameOf = (row) => row.name || both(row.label);
 
 // "h 4 → 1": a setting by the paper's sign or its name, and its values in words where there are some.

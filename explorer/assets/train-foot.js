@@ -1,14 +1,19 @@
 // The Train view, part 8: what the run shows and what it does not, how it was run, and its values as a table.
 
+// Chosen as the table of runs does (shows in explorer/run_table.py), so that the two never contradict each other.
+const GOAL = 0.95, LIFT = 0.15, NEAR = 0.03;
 function verdictSentence(plan, look) {
   if (held.state === "failed") return t("verdict_failed");
   if (!look || !plan || !held.step) return t("verdict_empty");
   const only = classes(), values = { step: count(look.step), exact: percent(look.exact), token: percent(look.token), loss: number(look.loss), n: plan.held_out, learns_in: count(plan.learns_in),
-    chance: rounded(100 * plan.chance_accuracy), chance_loss: number(plan.chance_loss) };
-  const lift = (look.token - plan.chance_accuracy) / (1 - plan.chance_accuracy);
-  if (look.exact >= 0.99) return t("verdict_learned", values);
+    chance: rounded(100 * plan.chance_accuracy), chance_loss: number(plan.chance_loss),
+    blind: rounded(100 * plan.blind_accuracy), blind_loss: number(plan.blind_loss) };
+  const guess = plan.chance_accuracy, blind = plan.blind_accuracy > guess && look.token > guess + NEAR;
+  if (look.exact >= GOAL) return t("verdict_learned", values);
   if (held.state === "running") return t(only ? "verdict_going_class" : "verdict_going", values);
-  if (lift < 0.15) return t(only ? "verdict_not_yet_class" : "verdict_not_yet", values);
+  const early = look.step < plan.learns_in && !held.doctor && look.loss <= 1.1 * plan.chance_loss, patience = early ? [t("verdict_flat", values)] : [];
+  if (blind && look.token <= plan.blind_accuracy + NEAR) return [t("verdict_blind", values), ...patience].join(" ");
+  if (!blind && look.token < guess + LIFT * (1 - guess)) return [t(only ? "verdict_not_yet_class" : "verdict_not_yet", values), ...patience].join(" ");
   return t(only ? "verdict_partly_class" : "verdict_partly", values);
 }
 

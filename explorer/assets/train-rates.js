@@ -17,7 +17,7 @@ function drawRate(f) {
   for (const [step, lr] of held.rate_changes) {
     const px = f.x(step);
     f.over.push(svg("path", { class: "tl-tr-change", d: `M${px.toFixed(1)} ${area.top}V${area.bottom}` }));
-    f.place("tl-tr-change-label", px + 3, [area.top + 9], t("rate_set", { lr: short(lr), step: count(step) }), "start", area);
+    f.place("tl-tr-change-label", px + 3, [area.top + 9], t("rate_set", { lr: short(lr), step: count(step) }), "start", area, true);
   }
   if (f.now && held.rate.length) f.beside(area, y(last(held.rate) ?? peak) + (f.flips(short(last(held.rate))) ? -4 : 4), short(last(held.rate)));
 }

@@ -10,12 +10,13 @@ function ticks(top, wanted) {
   return all;
 }
 
-// The mean of the steps around each: a trailing mean would run behind the curve it smooths.
+// The mean of the steps around each: a trailing mean would run behind the curve it smooths. Where no more steps are to
+// the right, the last ones: the number beside the curve's end is then the one that the table of runs has.
 function average(values) {
   const sums = [0], counts = [0], half = MEAN / 2;
   values.forEach((value, i) => { sums.push(sums[i] + (value ?? 0)); counts.push(counts[i] + (value === null ? 0 : 1)); });
   return values.map((_, i) => {
-    const from = Math.max(0, i - half), to = Math.min(values.length, i + half), n = counts[to] - counts[from];
+    const from = Math.max(0, Math.min(i - half, values.length - MEAN)), to = Math.min(values.length, i + half), n = counts[to] - counts[from];
     return n ? (sums[to] - sums[from]) / n : null;
   });
 }
@@ -48,13 +49,15 @@ function frameOf(width) {
   const frame = { width, steps, small, left, right, now, x, out, over, put, write, top: 0 };
 
   // A label goes to the first of its places that is free, and never out of its panel: the next title begins below it.
-  frame.place = (cls, px, wanted, content, anchor, area) => {
+  // One that only repeats what the table says is left out where every place is taken.
+  frame.place = (cls, px, wanted, content, anchor, area, spare) => {
     px = anchor === "end" ? Math.max(px, left + 4 + wide(content)) : Math.max(left + 4, Math.min(px, width - wide(content)));
     const from = anchor === "end" ? px - wide(content) : px, to = from + wide(content);
     const inside = (py) => py - 9 >= area.top - 2 && py + 2 <= area.bottom + 1;
     const free = (py) => !taken.some((one) => one.from < to + 4 && one.to > from - 4 && Math.abs(one.y - py) < 11.5);
     const places = [...wanted, ...[12, 24, 36, 48, 60, 72].flatMap((by) => wanted.flatMap((one) => [one - by, one + by]))].filter(inside);
-    const py = places.find(free) ?? places[0] ?? area.bottom - 3;
+    const py = places.find(free) ?? (spare ? null : places[0] ?? area.bottom - 3);
+    if (py === null) return;
     taken.push({ from, to, y: py });
     over.push(write(`${cls} ${(from + to) / 2 < x(now) ? "tl-tr-over-past" : ""}`, px, py, content, anchor));
   };

@@ -83,7 +83,7 @@ const command = (what, more) => trigger("command", { do: what, ...more });
 
 // ---------------------------------------------------------------------------------------------------------- numbers
 
-const percent = (v) => (v === null || v === undefined ? "–" : v >= 0.9995 ? "100" : (100 * v).toFixed(1));
+const percent = (v) => (v === null || v === undefined ? "–" : v >= 1 ? "100" : Math.min(100 * v, 99.9).toFixed(1));
 const rounded = (v) => String(Number(v.toPrecision(2)));
-const number = (v) => (v === null || v === undefined ? "∞" : v !== 0 && Math.abs(v) < 0.001 ? v.toExponential(1) : Math.abs(v) >= 100 ? v.toPrecision(4) : v.toFixed(3));
+const number = (v) => (v === null || v === undefined ? "∞" : v !== 0 && Math.abs(v) < 0.001 ? v.toExponential(1) : Math.abs(v) >= 1000 && Math.abs(v) < 1e9 ? count(Math.round(v)) : Math.abs(v) >= 100 ? v.toPrecision(4) : v.toFixed(3));
 const short = (v) => (v === null || v === undefined ? "∞" : v !== 0 && Math.abs(v) < 0.0001 ? v.toExponential(1) : String(Number(v.toPrecision(3))));

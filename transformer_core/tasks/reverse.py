@@ -39,8 +39,8 @@ REVERSE = Task(
     "成反对角线。各头平均后，99% 的字母在那里权重最大；在 decoder.layers.0 中只有约 40%（种子 7，600 步）。",
     not_proved="That it knows what a letter or a place is: training shows ten letters, and words of three to seven. "
     "The held-out sets fresh and longer ask for others.",
-    not_proved_zh="它并没有因此懂得什么是字母、什么是位置：训练只出现十个字母和三到七个字母的词。留出集 fresh 与 "
-    "longer 问的是别的。",
+    not_proved_zh="它并没有因此懂得什么是字母、什么是位置：训练只出现十个字母和三到七个字母的词。“新符号”和“更长”"
+    "的题问的是别的。",
     symbols=letters.SYMBOLS,
     count=letters.odds,
     model=letters.MODEL,
