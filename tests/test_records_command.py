@@ -126,6 +126,7 @@ def test_what_cannot_be_kept_or_resumed_is_refused_at_once(capsys: Output, tmp_p
     run = str(tmp_path / "run.json")
     assert "has taken all its 4 steps" in refused(capsys, "train", "--resume", run)
     assert "--set does not go with --resume" in refused(capsys, "train", "--resume", run, "--set", "lr=1")
+    assert "--seed does not go with --resume" in refused(capsys, "train", "--resume", run, "--seed", "7")
     assert "the record is of the task" in refused(capsys, "train", "sort", "--resume", run)
     assert "name a task to train" in refused(capsys, "train")
     assert "cannot be read" in refused(capsys, "replay", str(tmp_path / "none.json"))

@@ -204,6 +204,29 @@ def test_the_command_learns_saves_and_translates_again(file: Path, tmp_path: Pat
         assert sentence in error and error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--width", "65"), "width is 65; it must lie between 1 and 64"),
+        (("--set", "training.task=copy"), "training.task cannot be set here"),
+        (("--set", "d_model=65536"), "too large to train here"),
+        (("--set", "max_seq_len=1048576", "--set", "d_model=1024"), "too large to train here"),
+        (("--save", "nowhere/w"), "--save nowhere/w cannot be written"),
+        (("--weights", "w", "--save", "v"), "--save goes with a training, not with --weights"),
+        (("--weights", "w", "--direction", "backward"), "--direction goes with a training"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_training(file: Path, capsys, monkeypatch, arguments, sentence) -> None:
+    monkeypatch.setattr("transformer_core.commands.translate.train", lambda *_: pytest.fail("a step was taken"))
+    _, error = told(capsys, "--pairs", str(file), *arguments, status=2)
+    assert sentence in error and error.count("\n") == 1
+
+
+def test_the_built_in_sentences_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    _, error = told(capsys, "--min-count", "5", status=2)
+    assert error == "--min-count goes with a training from --pairs; here it would change nothing\n"
+
+
 def test_what_a_file_taught_is_repeated_and_decoded_with_that_file(file: Path, tmp_path: Path, capsys) -> None:
     weights, pairs = str(tmp_path / "w.safetensors"), ("--pairs", str(file))
     assert main(["translate", *pairs, *SMALL, "--save", weights, "猫看见狗。"]) == 0

@@ -4,7 +4,7 @@ import argparse
 import math
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -89,6 +89,19 @@ def prepare(preset: Preset, seed: int, shapes_only: bool = False) -> tuple[Trans
 def checked_seed(seed: int) -> int:
     check_whole("seed", seed, 0, MAX_SEED)
     return seed
+
+
+def refuse_unused(options: argparse.Namespace, places: Mapping[str, tuple[bool, str]]) -> None:
+    """Passes when every option that was given has a say in what is asked; their default is None.
+
+    ``places`` maps an option's name to whether it has one here, and to where it has.
+
+    Raises:
+        ValueError: one has none. To pass over it in silence would answer another question than the one asked.
+    """
+    for name, (used, where) in places.items():
+        if not used and getattr(options, name) not in (None, []):
+            raise ValueError(f"--{name.replace('_', '-')} goes with {where}; here it would change nothing")
 
 
 def read_file(path: Path, field: str, limit: int) -> bytes:

@@ -13,7 +13,16 @@ from torch import Tensor
 
 from transformer_core import tasks
 from transformer_core.batches import Batch
-from transformer_core.commands.common import MAX_WEIGHTS, WIDTH, Parser, checked_seed, print_lines, read_file
+from transformer_core.checked import check_whole
+from transformer_core.commands.common import (
+    MAX_WEIGHTS,
+    WIDTH,
+    Parser,
+    checked_seed,
+    print_lines,
+    read_file,
+    refuse_unused,
+)
 from transformer_core.commands.pairs import asks_for_pairs, corpus_of
 from transformer_core.commands.train import refuse_large
 from transformer_core.config import BEGIN, END
@@ -62,14 +71,14 @@ def arguments(one: Parser) -> None:
     one.add_argument("--method", choices=METHODS, help="how to write (greedy; of a table, all but sample)")
     one.add_argument("--source", action="append", default=[], metavar="TEXT",
                      help="a sentence of the task, such as 'a b c'; may be repeated (new questions)")  # fmt: skip
-    one.add_argument("--sentences", type=int, default=3, help="how many new questions to ask (3)")
+    one.add_argument("--sentences", type=int, help="how many new questions to ask (3)")
     one.add_argument("--width", type=int, help="of the beam (4, or the table's own)")
     one.add_argument("--length-norm", action="store_true", help="rank by log-probability / length, the end counted")
     one.add_argument("--max-length", type=int, help="the most tokens to write (what the task needs)")
-    one.add_argument("--temperature", type=float, default=1.0, help="of sampling; lower is surer (1)")
+    one.add_argument("--temperature", type=float, help="of sampling; lower is surer (1)")
     one.add_argument("--top-k", type=int, help="sample of the k likeliest tokens only")
     one.add_argument("--top-p", type=float, help="sample of the likeliest tokens that together have the share p")
-    one.add_argument("--no-cache", action="store_true", help="read all that is written anew for every token")
+    one.add_argument("--no-cache", action="store_true", default=None, help="read all that is written anew each time")
     one.add_argument("--steps", type=int, help="how many steps --task trains (the recipe's)")
     asks_for_pairs(one)
     one.add_argument("--seed", type=int, default=7, help="of questions, sampling and training (7)")
@@ -77,6 +86,15 @@ def arguments(one: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     checked_seed(options.seed)
+    model, sampling = options.trap is None, options.method == "sample"  # _searched says what a trap is not for
+    refuse_unused(options, {
+        "width": (options.method == "beam" or not (model or options.method), "--method beam"),
+        **dict.fromkeys(("temperature", "top_k", "top_p"), (model and sampling, "--method sample")),
+        "sentences": (model and not options.source, "a model and without --source"),
+        **dict.fromkeys(("source", "no_cache"), (model, "a model")),
+        "pairs": (model and options.task is None, "--record or --weights"),
+        "steps": (options.task is not None, "--task"),
+    })  # fmt: skip
     if options.trap is not None:
         return _searched(_asked_trap(options.trap), options)
     model, task, corpus = _asked_model(options)
@@ -113,7 +131,8 @@ def _found(
         asked = [next_log_probs_of(model, row, cache) for row in src]
         return [exhaustive(each, BEGIN, END, vocabulary, length, norm)[:MOST] for each in asked]
     if method == "sample":
-        how = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p, "seed": options.seed}
+        warmth = 1.0 if options.temperature is None else options.temperature
+        how = {"temperature": warmth, "top_k": options.top_k, "top_p": options.top_p, "seed": options.seed}
         tokens = sample(model, src, max_length=length, cache=cache, **how)
     else:
         tokens = greedy(model, src, max_length=length, cache=cache)
@@ -176,9 +195,8 @@ def _corpus(task: Task) -> Any:
 def _asked_sentences(task: Task, corpus: Any, options: argparse.Namespace) -> Batch:
     """The given sentences, padded behind; or new questions of the task with their answers."""
     if not options.source:
-        if not 1 <= options.sentences <= MOST:
-            raise ValueError(f"sentences is {options.sentences}; it must lie between 1 and {MOST}")
-        return task.sample(options.sentences, torch.Generator().manual_seed(options.seed), on="new")
+        asked = 3 if options.sentences is None else check_whole("sentences", options.sentences, 1, MOST)
+        return task.sample(asked, torch.Generator().manual_seed(options.seed), on="new")
     rows = [_read(task, corpus, line) for line in options.source]
     width = max(map(len, rows))
     return Batch(torch.tensor([[*row, *[0] * (width - len(row))] for row in rows]), None)

@@ -35,6 +35,7 @@ from transformer_core.tasks import Task
 from transformer_core.training import Evaluation, StepReport, Training, evaluate, train
 
 HELP = "train a model on a task, by default as the task's recipe says, or go on with a run"
+SEED = 7
 ONE_TOKEN = DataConfig(src_len=1, tgt_len=1)
 """Data for presets whose task makes its own."""
 BAR = 79
@@ -50,6 +51,7 @@ LEARNED = 0.99
 def arguments(one: Parser) -> None:
     one.add_argument("task", nargs="?", metavar=" | ".join(tasks.TASKS), help="the task")
     asks_for_a_model(one, None)
+    one.set_defaults(seed=None)
     one.add_argument("--steps", type=int, help="how many steps to take (the recipe's)")
     one.add_argument("--resume", type=Path, metavar="RECORD", help="go on with a run from its record or its weights")
     asks_for_pairs(one)
@@ -115,7 +117,7 @@ def begun(options: argparse.Namespace) -> Run:
     task = tasks.get(options.task)
     if options.pairs is not None:
         raise ValueError("--pairs goes with --resume; translate --pairs FILE learns from a file of sentence pairs")
-    preset, seed = recipe(task, options), checked_seed(options.seed)
+    preset, seed = recipe(task, options), checked_seed(SEED if options.seed is None else options.seed)
     model = build(preset.model, preset.masks, seed=seed)
     start = RunRecord(task=task.name, model=preset.model, masks=preset.masks, training=preset.training, seed=seed)
     return start, None, model, train(model, task, preset.training, seed)
@@ -127,9 +129,10 @@ def resumed(options: argparse.Namespace) -> Run:
     Raises:
         ValueError: the record cannot be read, is of another task, is complete, or its run cannot be repeated here.
     """
-    for name, given in (("--preset", options.preset), ("--set", options.settings), ("--steps", options.steps)):
-        if given:
-            raise ValueError(f"{name} does not go with --resume: a run goes on with the settings of its record")
+    given = {"--preset": options.preset, "--set": options.settings or None, "--seed": options.seed,
+             "--steps": options.steps}  # fmt: skip
+    if wrong := [name for name, each in given.items() if each is not None]:
+        raise ValueError(f"{wrong[0]} does not go with --resume: a run goes on with the settings of its record")
     record, weights = read_run(options.resume)
     if options.task is not None:
         record.check_task(options.task)

@@ -12,10 +12,18 @@ from typing import Any
 import torch
 
 from transformer_core.checked import check_whole
-from transformer_core.commands.common import MAX_WEIGHTS, Parser, checked_seed, describe, print_lines, read_file
+from transformer_core.commands.common import (
+    MAX_WEIGHTS,
+    Parser,
+    checked_seed,
+    describe,
+    print_lines,
+    read_file,
+    refuse_unused,
+)
 from transformer_core.commands.keeping import check_can_be_written, write
 from transformer_core.commands.pairs import asked_corpus, asks_for_pairs, corpus_of
-from transformer_core.commands.train import json_line, progress_bar, progress_line, refuse_large
+from transformer_core.commands.train import SEED, json_line, progress_bar, progress_line, refuse_large
 from transformer_core.model import Transformer, build
 from transformer_core.presets import Preset, apply_settings
 from transformer_core.records import load_weights, record_of, save_weights
@@ -28,18 +36,23 @@ from transformer_core.translation.making import DIRECTIONS
 HELP = "learn to translate from sentence pairs, by default the built-in ones, and translate sentences"
 
 
+CUTTING = ("min_count", "max_vocabulary", "max_length", "simplified")
+"""What can be asked of a file of pairs; the built-in ones are kept as they are."""
+
+
 def arguments(one: Parser) -> None:
     one.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate; none: the lines of stdin")
     asks_for_pairs(one)
-    one.add_argument("--direction", default="forward", metavar="|".join(DIRECTIONS),
+    one.add_argument("--direction", metavar="|".join(DIRECTIONS),
                      help="forward translates from Chinese, or from the first column (forward)")  # fmt: skip
-    one.add_argument("--min-count", type=int, default=2, help="words met less often are unknown (2)")
-    one.add_argument("--max-vocabulary", type=int, default=8000, help="the most words of a language (8000)")
-    one.add_argument("--max-length", type=int, default=20, help="the longest sentence, in words and signs (20)")
-    one.add_argument("--simplified", action="store_true", help="turn traditional characters into simplified ones")
-    one.add_argument("--seed", type=int, default=7, help="of weights and batches (7)")
+    one.add_argument("--min-count", type=int, help="words met less often are unknown (2)")
+    one.add_argument("--max-vocabulary", type=int, help="the most words of a language (8000)")
+    one.add_argument("--max-length", type=int, help="the longest sentence, in words and signs (20)")
+    one.add_argument("--simplified", action="store_true", default=None,
+                     help="turn traditional characters into simplified ones")  # fmt: skip
+    one.add_argument("--seed", type=int, help="of weights and batches (7)")
     one.add_argument("--steps", type=int, help="how many steps to train (the recipe's)")
-    one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
+    one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                      help="change one setting of the recipe, as in d_model=192; may be repeated")  # fmt: skip
     one.add_argument("--weights", type=Path, metavar="FILE", help="weights to translate with, instead of training")
     one.add_argument("--save", type=Path, metavar="FILE", help="where to put the weights after training")
@@ -48,12 +61,16 @@ def arguments(one: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     check_whole("width", options.width, 1, MAX_WIDTH)  # before a training of minutes, not behind it
-    if options.weights is not None:
+    learns = options.weights is None
+    refuse_unused(options, {
+        **dict.fromkeys(("direction", "seed", "set", "steps", "save"), (learns, "a training, not with --weights")),
+        **dict.fromkeys(CUTTING, (learns and options.pairs is not None, "a training from --pairs")),
+    })  # fmt: skip
+    if not learns:
         model, corpus = loaded(options)
     else:
-        corpus = asked_corpus(options.pairs, options.direction, min_count=options.min_count,
-                              max_vocabulary=options.max_vocabulary, max_length=options.max_length,
-                              simplified=options.simplified)  # fmt: skip
+        settings = {name: given for name in CUTTING if (given := getattr(options, name)) is not None}
+        corpus = asked_corpus(options.pairs, options.direction or "forward", **settings)
         if options.json:
             print(json.dumps({"corpus": facts(corpus)}, ensure_ascii=False))
         else:
@@ -81,12 +98,8 @@ def loaded(options: argparse.Namespace) -> tuple[Transformer, Corpus]:
     """The model of a weights file, with the corpus that it learned.
 
     Raises:
-        ValueError: the file cannot be read or is of another task, or its corpus is another one than the given; or
-            there is an option that only a training can follow.
+        ValueError: the file cannot be read or is of another task, or its corpus is another one than the given.
     """
-    for name, given in (("--set", options.settings), ("--steps", options.steps), ("--save", options.save)):
-        if given:
-            raise ValueError(f"{name} does not go with --weights: these have been trained")
     record, weights = load_weights(read_file(options.weights, "weights", MAX_WEIGHTS))
     corpus = corpus_of(record, options)
     if corpus is None:
@@ -105,9 +118,9 @@ def trained(corpus: Corpus, options: argparse.Namespace) -> Transformer:
     """
     if options.save is not None:
         check_can_be_written("save", options.save)
-    task, seed = task_of(corpus), checked_seed(options.seed)
+    task, seed = task_of(corpus), checked_seed(SEED if options.seed is None else options.seed)
     recipe = Preset(name=task.name, model=task.model, masks=task.masks, training=task.training)
-    preset = apply_settings(recipe, options.settings)
+    preset = apply_settings(recipe, options.set)
     if options.steps is not None:
         preset = preset.replace(training=preset.training.replace(steps=options.steps, epochs=None))
     if preset.training.task != task.name:
