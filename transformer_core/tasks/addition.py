@@ -77,12 +77,15 @@ ADDITION = Task(
     name="addition",
     title="Addition: 2 7 + 5 → 2 3 (32)",
     title_zh="加法：2 7 + 5 → 2 3（32）",
-    needs="",
-    needs_zh="",
+    needs="Positions, since 27 and 72 have the same digits, and cross-attention to a digit of each number at once.",
+    needs_zh="位置编码（27 与 72 的数字相同），以及同时看到两个数各一位的交叉注意力。",
     lesson="",
     lesson_zh="",
-    not_proved="",
-    not_proved_zh="",
+    not_proved="That it can add. Of sums of two multiples of 13, none of which it ever met, 99 % come out right, so "
+    "that it did not learn them by heart; but of sums of numbers with four digits none do (seed 7, 1200 steps). It "
+    "has learned what to do with digits at the places where they stood.",
+    not_proved_zh="它并没有因此学会加法。13 的倍数在训练中从未出现，它们的和却有 99% 正确，可见不是死记硬背；但四位数"
+    "的和没有一个正确（种子 7，1200 步）。它学会的是怎样处理站在那几个位置上的数字。",
     symbols=SYMBOLS,
     count=odds,
     model=ModelConfig(
@@ -91,7 +94,7 @@ ADDITION = Task(
     ),
     masks=MaskConfig(),
     training=TrainConfig(
-        task="addition", steps=1200, batch_size=128, lr=3e-3, schedule="cosine", warmup=60, optimizer="adamw",
+        task="addition",
         weight_decay=0.01, label_smoothing=0.1, clip_norm=1.0,
     ),
     draw=draw,

@@ -65,8 +65,10 @@ SORT = Task(
     needs_zh="同时看到所有字母的交叉注意力。它不需要编码器的位置编码。",
     lesson="",
     lesson_zh="",
-    not_proved="",
-    not_proved_zh="",
+    not_proved="That it can sort. Of words of 8 to 10 letters 43 % come out right, and of words of the letters k, l "
+    "and m, which it never met, none (seed 7, 600 steps). It has learned the order of ten letters.",
+    not_proved_zh="它并没有因此学会排序。8 到 10 个字母的词只有 43% 正确；由从未见过的字母 k、l、m 组成的词，没有一个"
+    "正确（种子 7，600 步）。它学会的只是十个字母的次序。",
     symbols=letters.SYMBOLS,
     count=odds,
     model=letters.MODEL,
