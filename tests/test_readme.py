@@ -1,5 +1,6 @@
 """The README is run as it stands: its Python, its command lines, its links and the numbers it states."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -44,10 +45,17 @@ def commands() -> list[tuple[str, int]]:
     return found
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands are given, one after another: some leave files to those that follow."""
+    return tmp_path_factory.mktemp("readme")
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL
-    )
+        [sys.executable, *command], cwd=folder, capture_output=True, text=True, encoding="utf-8",
+        stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
 
 
 def test_there_is_something_to_run() -> None:
@@ -55,25 +63,29 @@ def test_there_is_something_to_run() -> None:
     assert {command.split()[3] for command, _ in commands()} == {
         "check",
         "compare",
+        "decode",
         "faults",
         "ledger",
+        "lessons",
         "masks",
-        "train",
         "presets",
+        "replay",
+        "train",
+        "translate",
     }
     assert {status for _, status in commands()} == {0, 2}
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=lambda block: f"line {block.line}")
-def test_the_python_prints_what_it_says(block: Block) -> None:
-    answer = run("-W", "error", "-c", block.text)
+def test_the_python_prints_what_it_says(block: Block, folder: Path) -> None:
+    answer = run(folder, "-W", "error", "-c", block.text)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.splitlines() == re.findall(r"# -> (.*)", block.text)
 
 
 @pytest.mark.parametrize(("command", "status"), commands())
-def test_the_command_line_exits_as_it_says(command: str, status: int) -> None:
-    answer = run(*shlex.split(command)[1:])
+def test_the_command_line_exits_as_it_says(command: str, status: int, folder: Path) -> None:
+    answer = run(folder, *shlex.split(command)[1:])
     assert answer.returncode == status, answer.stderr
     assert "Traceback" not in answer.stderr
     # What was asked for is on stdout; a refusal is one readable text on stderr.
