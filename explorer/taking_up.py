@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +23,9 @@ from explorer.session import Session
 from transformer_core import tasks
 from transformer_core.records import RunRecord
 from transformer_core.records.making import fingerprint, machine
+from transformer_core.training import StepReport
 
 if TYPE_CHECKING:
-    from explorer.runs import Run
     from transformer_core.translation import Corpus
 
 LAST_LOSS = "last_loss"
@@ -148,7 +148,8 @@ def explore_changes(record: RunRecord) -> dict[str, Any]:
 
 
 def train_values(session: Session) -> list[Any]:
-    """The controls of the sidebar of Train, in their order."""
+    """The controls of the sidebar of Train, in their order; of the devices, it has those of this host."""
+    session = session.change(train_device=plans.device_of(session.train_device))
     return [getattr(session, name) for name in TRAINING]
 
 
@@ -177,22 +178,20 @@ def light(record: RunRecord) -> RunRecord:
     return dataclasses.replace(record.without_curves(), result=result)
 
 
-def compared(run: Run) -> dict[str, Any] | None:
-    """How the losses of a run that repeats a record compare with the recorded ones; None for every other run."""
-    record = run.again
-    if record is None:
-        return None
-    told: dict[str, Any] = {"step": run.step, "to": record.steps, "differs": run.differs, "here": None, "there": None}
+def compared(record: RunRecord, reports: Sequence[StepReport], differs: int) -> dict[str, Any]:
+    """How the losses of a run that repeats this record compare with its own; ``differs`` as the run has it."""
+    step = len(reports)
+    told: dict[str, Any] = {"step": step, "to": record.steps, "differs": differs, "here": None, "there": None}
     if record.losses:
-        told["compared"] = min(run.step, len(record.losses))
-        if run.differs:
-            told |= {"here": run.reports[run.differs - 1].loss, "there": record.losses[run.differs - 1]}
+        told["compared"] = min(step, len(record.losses))
+        if differs:
+            told |= {"here": reports[differs - 1].loss, "there": record.losses[differs - 1]}
     else:
         last = (record.result or {}).get(LAST_LOSS)
-        known = isinstance(last, float) and 0 < record.steps <= run.step
+        known = isinstance(last, float) and 0 < record.steps <= step
         told["compared"] = int(known)
-        if known and run.reports[record.steps - 1].loss != last:
-            told |= {"differs": record.steps, "here": run.reports[record.steps - 1].loss, "there": last}
+        if known and reports[record.steps - 1].loss != last:
+            told |= {"differs": record.steps, "here": reports[record.steps - 1].loss, "there": last}
     return told | {"curve": bool(record.losses), "elsewhere": elsewhere(record)}
 
 

@@ -114,10 +114,12 @@ function decodeText() {
 // Rows are what has been written so far, columns the next token. A row that does not add up to 1 is refused at its place.
 function tableEditor() {
   const table = view.shown?.table;
-  if (!table) return el("p", { class: "tl-d-quiet" }, t("waiting"));
+  const own = () => el("button", { type: "button", class: "tl-d-button", data: { keep: "own" }, onclick: () => { view.cells = {}; ask({ dec_table: "" }); } }, t("table_reset"));
+  // A link can bring a table that is none, and there is nothing yet that could be shown instead.
+  if (!table) return problem("dec_table") ? [problem("dec_table"), own()] : view.refused ? "" : el("p", { class: "tl-d-quiet" }, t("waiting"));
   const cell = (row, i, j) => el("td", {}, el("input", { type: "number", min: 0, max: 1, step: 0.01, value: view.cells?.[`${i}-${j}`] ?? row.p[j], "aria-label": t("table_cell", { token: table.symbols[j], after: row.after.length ? row.after.join(" ") : t("start") }), data: { keep: `cell-${i}-${j}` }, oninput: (event) => edited(i, j, event.currentTarget.value) }));
   const bad = view.refused?.field === "dec_table";
-  return [el("div", { class: "tl-d-edit" }, titled(t("table"), t("table_says")), table.edited || bad ? el("button", { type: "button", class: "tl-d-button", data: { keep: "own" }, onclick: () => { view.cells = {}; ask({ dec_table: "" }); } }, t("table_reset")) : null),
+  return [el("div", { class: "tl-d-edit" }, titled(t("table"), t("table_says")), table.edited || bad ? own() : null),
     el("table", { class: "tl-d-table", "aria-label": t("table") }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("after")), table.symbols.map((symbol) => el("th", { scope: "col" }, symbol)), el("th", { scope: "col" }, "Σ"))),
       el("tbody", {}, table.rows.map((row, i) => { const sum = row.p.reduce((total, p, j) => total + Number(view.cells?.[`${i}-${j}`] ?? p), 0), off = Math.abs(sum - 1) > 5e-4; return el("tr", {}, el("th", { scope: "row" }, row.after.length ? row.after.join(" ") : t("start")), row.p.map((_, j) => cell(row, i, j)), el("td", { class: off ? "tl-d-bad" : "tl-d-quiet", data: { sum: i } }, `${off ? "✗ " : ""}${Number(sum.toFixed(4))}`)); }))), problem("dec_table")];
 }

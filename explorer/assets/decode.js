@@ -131,11 +131,12 @@ function draw() {
 }
 function refresh() { if (!view.frame) view.frame = requestAnimationFrame(draw); }
 
-// On a phone the sidebar is not where the hand is, and a model that cannot be decoded has no control: then it stands here.
+// On a phone the sidebar is not where the hand is, and where no search is shown this is all there is to say: then it
+// stands here.
 function problemAlone() {
   if (!view.refused || ["dec_text", "dec_table"].includes(view.refused.field)) return null;
-  const said = phone() || (!view.shown && !PLACES.includes(view.refused.field)) ? problem(view.refused.field, "") : null;
-  said?.removeAttribute("id"); // on a phone the sidebar says it too
+  const said = phone() || !view.shown ? problem(view.refused.field, "") : null;
+  said?.removeAttribute("id"); // the sidebar may say it too
   return said;
 }
 

@@ -197,4 +197,4 @@ def asked(event: gr.EventData) -> tuple[str, dict[str, Any]]:
 
 def packed(payload: Any) -> str:
     """A payload as one JSON text; the numbers in it are finite already."""
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -170,4 +170,4 @@ def asked(event: gr.EventData) -> tuple[str, int]:
 
 def packed(payload: Any) -> str:
     """A payload as one JSON text: see TL.unpacked."""
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

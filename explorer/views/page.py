@@ -354,9 +354,14 @@ def packed(payload: Any) -> str:
 
     >>> packed({"loss": float("nan"), "step": 3})
     '{"loss":null,"step":3}'
+
+    What a visitor typed is no markup, and gradio logs a warning where a value looks like it.
+
+    >>> packed({"given": "<b>"})
+    '{"given":"\\\\u003cb>"}'
     """
     try:
-        return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     except ValueError:  # JSON has no NaN and no infinity
         return packed(_finite(payload))
 

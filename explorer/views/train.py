@@ -16,6 +16,7 @@ import gradio as gr
 from gradio.context import Context
 
 from explorer import plans, theme
+from explorer.facts import facts_of
 from explorer.fields import BY_NAME
 from explorer.limits import Limits
 from explorer.news import news, nothing_new, status
@@ -264,7 +265,7 @@ def preview(session: Session | None, desk: Desk | None, *values: Any) -> Any:
 def preview_payload(session: Session | None, values: tuple[Any, ...], desk: Desk | None = None) -> dict[str, Any]:
     corpus = desk.corpus if desk is not None else None
     try:
-        return {"facts": plans.plan(chosen(session, values), Limits.from_environment(), corpus).facts()}
+        return {"facts": facts_of(plans.plan(chosen(session, values), Limits.from_environment(), corpus))}
     except Refusal as refusal:
         return {"refusal": refusal_payload(refusal)}
 
@@ -284,7 +285,7 @@ def apply(event: gr.EventData) -> list[Any]:
 
 def packed(payload: Any) -> str:
     """A payload as one JSON text: see TL.unpacked."""
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def asked(event: gr.EventData) -> str:

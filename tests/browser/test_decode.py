@@ -95,6 +95,15 @@ def test_h30_dividing_by_the_length_changes_the_answer_and_tables_can_be_edited(
     view.get_by_role("button", name="Back to the trap’s own").click()
     expect(cell).to_have_value("0.97")
     expect(best(view)).to_contain_text("B A B EOS")
+    # A link whose table is none, or whose search is too long, says so in the middle of the page, with a way out.
+    view = newcomer().open({"tab": "decode", "dec_from": "length_trap", "dec_table": "none"}).page.locator(".tl-decode")
+    expect(view.get_by_role("alert")).to_be_visible()
+    view.get_by_role("button", name="Back to the trap’s own").click()
+    expect(best(view)).to_contain_text("A EOS")
+    long = {"tab": "decode", "dec_from": "length_trap", "dec_method": "exhaustive", "dec_length": 16}
+    view = newcomer().open(long).page.locator(".tl-decode")
+    view.get_by_role("button", name="longest 12").click()
+    expect(best(view)).to_contain_text("A EOS")
 
 
 def test_a_sentence_is_typed_and_the_page_shows_what_the_library_decodes(newcomer: Callable[..., Visitor]) -> None:

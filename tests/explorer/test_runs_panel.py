@@ -46,6 +46,11 @@ def plan(**changes: Any) -> plans.Plan:
     return plans.plan(SMALL.change(**changes), LIMITS)
 
 
+def compared(run: Run) -> dict[str, Any]:
+    assert run.again is not None
+    return taking_up.compared(run.again, run.reports, run.differs)
+
+
 def worked(run: Run, steps: int | None = None) -> Run:
     run.play() if steps is None else run.forward(steps)
     return at_rest(run)
@@ -80,6 +85,14 @@ def record(whole: Run) -> RunRecord:
 # ------------------------------------------------------------------------------------------------- a lost run taken up
 
 
+def test_a_record_of_another_host_s_device_sets_one_that_is_here(
+    record: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    session = taking_up.session_of(dataclasses.replace(record, device="cuda:0"))
+    assert dict(zip(TRAINING, taking_up.train_values(session), strict=True))["train_device"] == "cpu"
+
+
 def test_a_lost_run_is_taken_up_with_the_same_next_loss(whole: Run) -> None:
     """H36, H38: what a browser keeps of a run is enough: a tab closed, a page loaded anew, a server killed."""
     lost = worked(Run(plan()), 4)
@@ -91,7 +104,7 @@ def test_a_lost_run_is_taken_up_with_the_same_next_loss(whole: Run) -> None:
     assert again.plan == plan() and again.state == "running"
     assert at_rest(again).state == "paused"
     assert losses(again) == losses(lost) == losses(whole)[:4]
-    told = taking_up.compared(again)
+    told = compared(again)
     assert (told["step"], told["to"], told["differs"], told["compared"], told["curve"]) == (4, 4, 0, 1, False)
     assert losses(worked(again, 1))[4] == losses(whole)[4]
     assert losses(worked(again)) == losses(whole) and again.ended == "finished"
@@ -105,7 +118,7 @@ def test_a_rate_that_was_changed_by_hand_is_changed_again() -> None:
     assert record.rate_changes == ((3, 0.05),)
     again = at_rest(Run(taking_up.plan_of(record, LIMITS), record, record.steps))
     assert losses(again) == losses(run) != losses(worked(Run(plan())))
-    assert taking_up.compared(again)["compared"] == 7
+    assert compared(again)["compared"] == 7
     assert "rate_changes" in taking_up.without_control(record, plan())
 
 
@@ -113,14 +126,13 @@ def test_losses_that_differ_are_named_with_what_else_differs(record: RunRecord) 
     other = [*record.losses]
     other[4] += 0.25
     changed = dataclasses.replace(record, losses=tuple(other), torch="0.1", threads=record.threads + 1)
-    told = taking_up.compared(at_rest(Run(taking_up.plan_of(changed, LIMITS), changed, 7)))
+    told = compared(at_rest(Run(taking_up.plan_of(changed, LIMITS), changed, 7)))
     assert (told["differs"], told["here"], told["there"]) == (5, record.losses[4], other[4])
     named = {each["name"]: each["from"] for each in told["elsewhere"]}
     assert named == {"torch": "0.1", "threads": str(changed.threads)}
     light = taking_up.light(dataclasses.replace(record, losses=(*other[:-1], 9.5)))
-    told = taking_up.compared(at_rest(Run(taking_up.plan_of(light, LIMITS), light, 7)))
+    told = compared(at_rest(Run(taking_up.plan_of(light, LIMITS), light, 7)))
     assert (told["differs"], told["there"]) == (7, 9.5)
-    assert taking_up.compared(Run(plan())) is None
 
 
 # ----------------------------------------------------------------------------------------------------------- put in
