@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from transformer_core.commands import keeping
 from transformer_core.commands import train as cli
 from transformer_core.records import RunRecord, read_record, to_csv
 from transformer_core.training import Evaluation
+from transformer_core.training import run as run_module
 
 Output = pytest.CaptureFixture[str]
 SMALL = ["--set", "d_model=20", "--set", "n_heads=5", "--set", "d_ff=23", "--set", "training.batch_size=5"]
@@ -96,6 +98,45 @@ def test_a_run_that_ctrl_c_stopped_goes_on_as_if_it_had_not(
     assert "The 2 steps of the record were taken; from here on it is the same run." in capsys.readouterr().out
     rest = RunRecord.from_json((tmp_path / "rest.json").read_bytes())
     assert (rest.losses, rest.rates, rest.ended) == (whole.losses, whole.rates, "finished")
+
+
+@pytest.mark.parametrize("more", [1, 2], ids=["once", "twice"])
+def test_ctrl_c_in_the_middle_of_a_step_waits_for_its_end(
+    capsys: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """Weights that were half moved, behind a batch that was drawn, once went on as another run."""
+    whole = train(tmp_path)
+    step = run_module.take_step
+
+    def interrupted(model: object, batch: object, optimizer: object, config: object, number: int, *rest: object) -> Any:
+        if number == 2:
+            for _ in range(more):
+                signal.raise_signal(signal.SIGINT)
+        return step(model, batch, optimizer, config, number, *rest)
+
+    file, weights = tmp_path / "run.json", tmp_path / "run.st"
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "take_step", interrupted)
+        command = ["train", "copy", *SMALL, "--steps", "4", "--record", str(file), "--weights", str(weights)]
+        assert main(command) == 130
+    said = capsys.readouterr().err
+    assert f"after step {3 - more}; kept: record: {file}" in said and weights.exists() == (more == 1)
+    assert main(["train", "--resume", str(weights if more == 1 else file), "--record", str(file)]) == 0
+    assert RunRecord.from_json(file.read_bytes()).losses == whole.losses
+
+
+def test_ctrl_c_among_the_questions_at_the_end_loses_no_training(
+    capsys: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "evaluate", interrupted)
+    file = tmp_path / "run.json"
+    assert main(["train", "copy", *SMALL, "--steps", "2", "--record", str(file)]) == 130
+    assert "after step 2; kept: record" in capsys.readouterr().err
+    record = RunRecord.from_json(file.read_bytes())
+    assert (record.steps, record.ended, record.result) == (2, "finished", None)
 
 
 def test_a_killed_process_leaves_a_record_to_go_on_from(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ class Keeper:
         return records.continued(start, later)
 
     def save(self, ended: str, result: Mapping[str, Any] | None = None) -> Iterator[str]:
-        """Writes every file and says which."""
+        """Writes every file and says which; no weights when a step was broken off, which left them half moved."""
         record = self.record(ended, result)
         if self.logger is not None:
             if result is not None:
@@ -90,6 +90,8 @@ class Keeper:
             "notebook": lambda: records.notebook(record, self.corpus),
         }
         for name, path in self.paths.items():
+            if name == "weights" and ended == "paused" and self.training.ended:
+                continue
             content = make[name]()
             write(path, content if isinstance(content, bytes) else content.encode())
             yield f"{name}: {path}"

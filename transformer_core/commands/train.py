@@ -4,8 +4,11 @@ import argparse
 import json
 import math
 import shutil
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -70,25 +73,27 @@ def run(options: argparse.Namespace) -> int:
         print_lines(training_introduction(task, preset, seed))
         if start.steps:
             print(f"The {start.steps} steps of the record were taken; from here on it is the same run.\n")
-    ended = "failed"
+    ended, result = "failed", None
     try:
-        for report in training:
-            keeper.step(report)
-            say(report, total)
+        with interrupted_between_steps() as stop_if_asked:
+            for report in training:
+                keeper.step(report)
+                say(report, total)
+                stop_if_asked()
         ended = "finished"
+        result = evaluate(model, task, QUESTIONS, seed)
     except KeyboardInterrupt:
         if not keeper.paths:
             raise
-        ended = "paused"
+        ended = "finished" if ended == "finished" else "paused"
     finally:
-        if ended != "finished":
+        if result is None:
             if say is progress_bar:
                 print()  # what comes next does not belong on the bar's line
             kept = list(keeper.save(ended))
-    if ended == "paused":
+    if result is None:
         print(f"Stopped by Ctrl-C after step {training.step}; kept: {', '.join(kept)}.", file=sys.stderr)
         return STOPPED
-    result = evaluate(model, task, QUESTIONS, seed)
     seconds = keeper.record("finished").seconds
     files = list(keeper.save("finished", asdict(result)))
     if options.json:
@@ -100,6 +105,34 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_lines([*outcome(task, preset, result, seconds), *files])
     return 0
+
+
+@contextmanager
+def interrupted_between_steps() -> Iterator[Callable[[], None]]:
+    """Ctrl-C takes effect where the function given is called; a second one at once.
+
+    In the middle of a step the batch is drawn and some weights have moved: no run goes on from there as if it had not
+    been stopped.
+    """
+    asked: list[int] = []
+
+    def remember(number: int, frame: object) -> None:
+        asked.append(number)
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+
+    def stop_if_asked() -> None:
+        if asked:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # signals go to the main thread only
+        yield stop_if_asked
+        return
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield stop_if_asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 Run = tuple[RunRecord, Any, Transformer, Training]
