@@ -480,6 +480,11 @@ def test_ctrl_c_ends_with_130_and_one_sentence() -> None:
     assert error == "Stopped by Ctrl-C; nothing was saved.\n"
 
 
+def test_lessons_that_are_only_told_take_no_steps(capsys: Output) -> None:
+    assert main(["lessons", "--steps", "5"]) == 2
+    assert capsys.readouterr().err == "--steps goes with the name of a lesson; here it would change nothing\n"
+
+
 def test_a_terminal_without_unicode_gets_other_signs_for_the_matrix() -> None:
     process = start("faults", "--level", "1", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     text, error = process.communicate(timeout=60)

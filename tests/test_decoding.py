@@ -178,6 +178,11 @@ def test_an_impossible_length_is_refused(model, length):
         greedy(model, SRC, max_length=length)
 
 
+def test_true_is_no_length(model):
+    with pytest.raises(ValueError, match="max_length must be a whole number"):
+        greedy(model, SRC, max_length=True)
+
+
 @pytest.mark.parametrize(("option", "token"), [("begin_id", 14), ("end_id", -1)])
 def test_ids_outside_the_vocabulary_are_refused(model, option, token):
     with pytest.raises(ValueError, match=f"{option} is {token}; a target vocabulary of 14 has ids 0 to 13"):

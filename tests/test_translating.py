@@ -207,6 +207,7 @@ def test_the_command_learns_saves_and_translates_again(file: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (("猫看见狗。", "猫" * 99), "words and signs; 1 to 20 can be translated"),
         (("--width", "65"), "width is 65; it must lie between 1 and 64"),
         (("--set", "training.task=copy"), "training.task cannot be set here"),
         (("--set", "d_model=65536"), "too large to train here"),
@@ -218,7 +219,7 @@ def test_the_command_learns_saves_and_translates_again(file: Path, tmp_path: Pat
 )
 def test_what_cannot_be_is_refused_before_the_training(file: Path, capsys, monkeypatch, arguments, sentence) -> None:
     monkeypatch.setattr("transformer_core.commands.translate.train", lambda *_: pytest.fail("a step was taken"))
-    _, error = told(capsys, "--pairs", str(file), *arguments, status=2)
+    _, error = told(capsys, *arguments, "--pairs", str(file), status=2)
     assert sentence in error and error.count("\n") == 1
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from transformer_core.commands.common import WIDTH, Parser, checked_seed, print_lines, table
+from transformer_core.commands.common import WIDTH, Parser, checked_seed, print_lines, refuse_unused, table
+from transformer_core.commands.train import SEED
 from transformer_core.experiments import LESSONS, Lesson, Measured, get, run_lesson
 
 HELP = "questions about the Transformer with measured answers; with a name, run that lesson again"
@@ -24,11 +25,12 @@ LEGEND = (
 
 def arguments(one: Parser) -> None:
     one.add_argument("name", nargs="?", metavar="NAME", help=f"one lesson: {', '.join(LESSONS)}; default all, not run")
-    one.add_argument("--seed", type=int, default=7, help="of weights and questions (7)")
+    one.add_argument("--seed", type=int, help="of weights and questions (7)")
     one.add_argument("--steps", type=int, help="how many steps each variant takes (the lesson's own)")
 
 
 def run(options: argparse.Namespace) -> int:
+    refuse_unused(options, dict.fromkeys(("seed", "steps"), (options.name is not None, "the name of a lesson")))
     if options.name is None:
         if options.json:
             print(json.dumps({name: told(lesson) for name, lesson in LESSONS.items()}, ensure_ascii=False))
@@ -37,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
                 print_lines(portrait(lesson))
             print_lines(textwrap.wrap(LEGEND, WIDTH))
         return 0
-    lesson, seed = get(options.name), checked_seed(options.seed)
+    lesson, seed = get(options.name), checked_seed(SEED if options.seed is None else options.seed)
     if not options.json:
         print_lines(portrait(lesson))
         print(f"Again, seed {seed}, cpu, torch {torch.__version__}, {torch.get_num_threads()} threads:", flush=True)

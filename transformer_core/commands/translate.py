@@ -75,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
             print(json.dumps({"corpus": facts(corpus)}, ensure_ascii=False))
         else:
             print_lines(told(corpus))
+        for line in options.sentences:
+            encode(corpus, line)  # refused before a training of minutes, not behind it
         model = trained(corpus, options)
     judged = score(model, corpus, width=options.width)
     if options.json:

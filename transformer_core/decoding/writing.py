@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from transformer_core.checked import check_whole
 from transformer_core.config import BEGIN, END
 from transformer_core.key_value_cache import KeyValueCache
 from transformer_core.model import Transformer
@@ -32,8 +33,8 @@ def greedy(
     decoded anew for every token, to the same end.
 
     Raises:
-        ValueError: the model lacks encoder or decoder, ``max_length`` is below 1 or above ``max_seq_len``, or an id
-            is not in the vocabulary.
+        ValueError: the model lacks encoder or decoder, ``max_length`` is no whole number from 1 to
+            ``max_seq_len``, or an id is not in the vocabulary.
     """
     check_can_write("greedy", model, max_length, begin_id, end_id)
     with evaluating(model):
@@ -112,8 +113,8 @@ def check_can_write(what: str, model: Transformer, max_length: int, begin_id: in
     """Passes where ``what`` can be asked of the model.
 
     Raises:
-        ValueError: the model lacks encoder or decoder, ``max_length`` is below 1 or above ``max_seq_len``, or an id
-            is not in the vocabulary.
+        ValueError: the model lacks encoder or decoder, ``max_length`` is no whole number from 1 to
+            ``max_seq_len``, or an id is not in the vocabulary.
     """
     config = model.config
     if not (config.has_encoder and config.has_decoder):
@@ -125,6 +126,7 @@ def check_can_write(what: str, model: Transformer, max_length: int, begin_id: in
         raise ValueError(
             f"max_length is {max_length}; it must be between 1 and the model's max_seq_len {config.max_seq_len}"
         )
+    check_whole("max_length", max_length, 1, config.max_seq_len)
     for name, token in (("begin_id", begin_id), ("end_id", end_id)):
         if not 0 <= token < config.tgt_vocab_size:
             raise ValueError(
