@@ -94,7 +94,7 @@ ADDITION = Task(
     ),
     masks=MaskConfig(),
     training=TrainConfig(
-        task="addition",
+        task="addition", steps=1200, batch_size=128, lr=3e-3, schedule="cosine", warmup=60, optimizer="adamw",
         weight_decay=0.01, label_smoothing=0.1, clip_norm=1.0,
     ),
     draw=draw,

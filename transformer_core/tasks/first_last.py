@@ -52,12 +52,12 @@ FIRST_LAST = Task(
     symbols=(*SPECIAL, *(str(token) for token in range(FIRST_FREE, VOCABULARY))),
     count=odds,
     model=ModelConfig(
-        architecture="encoder",
+        architecture="encoder", d_model=64, n_heads=4, n_encoder_layers=2, d_ff=128,
         src_vocab_size=VOCABULARY, max_seq_len=LONGER, n_classes=2,
     ),
     masks=MaskConfig(),
     training=TrainConfig(
-        task="first_last",
+        task="first_last", steps=700, batch_size=128, lr=3e-4, optimizer="adamw", weight_decay=0.01
     ),
     draw=draw,
     needs_parts=frozenset(("cross_position", "order")),
