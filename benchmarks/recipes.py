@@ -53,7 +53,7 @@ VARIANTS: Mapping[str, tuple[tuple[str, dict[str, Any], dict[str, Any], dict[str
         ("without positions", {"positions": "none"}, {}, {}),
         ("from the highest digit", {}, {}, {}),
     ),
-    "translation": (),
+    "translation": (("without positions", {"positions": "none"}, {}, {}),),
 }
 """What a lesson or a docstring says of a recipe with one thing changed: model, masks, training."""
 

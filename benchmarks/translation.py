@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from benchmarks.peers import TorchTransformer
 from transformer_core.decoding import evaluating, greedy
+from transformer_core.ledger import trace
 from transformer_core.model import Transformer, build
 from transformer_core.tasks import Task
 from transformer_core.tasks.translation import batch_of, task_of
@@ -91,6 +92,19 @@ def judge(model: Learner, corpus: Corpus, n: int | None = None) -> tuple[Score, 
 
 
 @torch.no_grad()
+def looks_back(model: Transformer, corpus: Corpus) -> list[float]:
+    """For which share of the words the cross-attention, its heads averaged, is largest further left than before."""
+    batch = batch_of(*padded(corpus.held_out[:300]))
+    with trace(model.eval()) as ledger:
+        model(batch.src, batch.tgt)
+    inside, shares = (batch.labels[:, 1:] != 0), []
+    for layer in range(model.config.n_decoder_layers):
+        place = ledger[f"decoder.layers.{layer}.cross_attention/weights"].value.mean(dim=1).argmax(dim=-1)
+        shares.append((place[:, 1:] < place[:, :-1])[inside].float().mean().item())
+    return shares
+
+
+@torch.no_grad()
 def held_out_loss(model: Learner, corpus: Corpus) -> float:
     """Per real token, without label smoothing."""
     losses, total = 0.0, 0
@@ -149,6 +163,9 @@ def run(kind: str, corpus: Corpus, task: Task, seed: int, minutes: float, every:
     print(f"{kind}, seed {seed}: {step:,} steps in {spent / 60:.1f} minutes of CPU ({clock:.0f} by the clock, with "
           f"looks), {score.n} held-out sentences: BLEU {score.bleu:.2f}, chrF {score.chrf:.2f}, loss "
           f"{held_out_loss(model, corpus):.3f}; {score.signature}")  # fmt: skip
+    if isinstance(model, Transformer):
+        shares = ", ".join(f"{share:.1%}" for share in looks_back(model, corpus))
+        print(f"  cross-attention further left than for the word before, by layer: {shares}")
     for i in range(0, len(answers), max(1, len(answers) // 8)):
         print(f"    {''.join(corpus.src_symbols[token] for token in corpus.held_out[i][0])} | {answers[i]} | "
               f"{corpus.references[i]}", flush=True)  # fmt: skip

@@ -66,16 +66,21 @@ def task_of(corpus: Corpus) -> Task:
         name="translation",
         title=title,
         title_zh=title_zh,
-        needs="Cross-attention and positions. Each word of the answer is looked for among those of the source, and "
-        "where it stands decides who does what.",
-        needs_zh="交叉注意力和位置编码。答案的每个词都要到源句中去找，词的位置决定谁做了什么。",
-        lesson="The words of an answer are not in the order of the source: in the cross-attention the diagonal of the "
-        "copy task is broken, since Chinese says when and where before what is done, and English behind it.",
-        lesson_zh="答案的词序与源句不同：中文先说时间和地点，再说做什么，英文则相反。因此交叉注意力图上看不到复制任务那样的"
-        "一条对角线。",
-        not_proved="Held-out sentences are new, but their words and patterns are those of training. A word that was "
-        "never met is unknown to the model, and a pattern that was never met is not translated.",
-        not_proved_zh="留出的句子是新的，但词和句式都在训练中出现过。没见过的词，模型不认识；没见过的句式，模型不会翻译。",
+        needs="Cross-attention, since each word is looked up in the source. Positions: without them 82 % of the "
+        "held-out built-in sentences were right to the end instead of 98 % (seed 7, 800 steps). Mostly the words alone "
+        "tell who does what; where they do not, the model guesses.",
+        needs_zh="交叉注意力：每个词都要到源句中去找。还有位置编码：没有它，留出的内置句子 82% 整句正确，有它则为 98%"
+        "（种子 7，800 步）。多数句子只看词就知道谁做了什么，看不出来时，模型只能猜。",
+        lesson="The order of words differs: in 3,156 of the 6,300 built-in pairs the time ends the English sentence "
+        "and stands before the verb in the Chinese one. Where the answer comes to it, the cross-attention has to go "
+        "back to the left; in the copy task it never has to.",
+        lesson_zh="词序不同：6,300 个内置句对中，有 3,156 对的时间在英文里位于句末，在中文里位于动词之前。答案写到"
+        "时间时，交叉注意力要回到源句左边；复制任务从不需要这样。",
+        not_proved="Held-out sentences are new, but their words and patterns are those of training. The Chinese for “I "
+        "put the book that my mother bought yesterday on the table” joins two patterns that never stand together "
+        "there: the model of seed 7 wrote “My mother put my book on the table yesterday.”",
+        not_proved_zh="留出的句子是新的，但词和句式都在训练中出现过。“我把我妈妈昨天买的书放在桌子上了”合用了训练中从不"
+        "同时出现的两种句式，种子 7 的模型译成了“My mother put my book on the table yesterday.”",
         symbols=corpus.tgt_symbols,
         src_symbols=corpus.src_symbols,
         count=partial(count, corpus.train, len(corpus.tgt_symbols)),
