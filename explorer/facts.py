@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from explorer import recipes
+from explorer.plans import Plan
 from transformer_core.config import ModelConfig
 from transformer_core.tasks.expected import expected
 from transformer_core.training import schedule_curve
 
 if TYPE_CHECKING:
-    from explorer.plans import Plan
     from transformer_core.tasks import Task
 
 QUESTIONS = 100

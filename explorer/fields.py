@@ -22,6 +22,7 @@ from transformer_core.rules import split_rules
 ATTENTIONS = ("encoder_self", "decoder_self", "cross")
 PAINTED = tuple(f"{name}_custom" for name in ATTENTIONS)
 NO_FAULT = "none"
+NO_LESSON = "none"
 TRAINING = (
     "task", "recipe", "steps", "train_batch", "optimizer", "schedule", "lr", "warmup", "train_dropout", "smoothing",
     "clip", "train_seed", "train_device", "lesson",
@@ -119,7 +120,7 @@ class Field:
         return float(number)
 
     def _clean_choice(self, value: Any, limits: Limits) -> str:
-        allowed = self.choices or _open_choices(self.name)
+        allowed = self.choices or open_choices(self.name)
         if not isinstance(value, str):
             raise Refusal("not_text", self.name, given=show(value))
         if value not in allowed:
@@ -176,14 +177,15 @@ def _plain(number: float) -> float | int:
     return int(number) if float(number).is_integer() else number
 
 
-def _open_choices(name: str) -> tuple[str, ...]:
+def open_choices(name: str) -> tuple[str, ...]:
     if name == "preset":
         return tuple(preset_names())
-    if name == "lesson":
-        from explorer import lessons
+    if name == "lesson":  # the registries are read late: this table is imported by everything
+        from transformer_core.experiments import LESSONS
 
-        return lessons.names()
-    from transformer_core import faults, tasks  # the registries are read late: this table is imported by everything
+        variants = [f"{lesson.name}.{variant.name}" for lesson in LESSONS.values() for variant in lesson.variants]
+        return (NO_LESSON, *variants)
+    from transformer_core import faults, tasks
 
     return (NO_FAULT, *faults.FAULTS) if name in ("fault", "picked") else tuple(tasks.TASKS)
 

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from explorer.fields import NO_LESSON
+from explorer.recipes import on_page
+from explorer.session import Session
 from transformer_core import experiments, tasks
 
 if TYPE_CHECKING:
-    from explorer.session import Session
     from transformer_core.config import MaskConfig, ModelConfig, TrainConfig
     from transformer_core.experiments import Lesson, Variant
     from transformer_core.tasks import Task
 
-NONE = "none"
-
-
-def names() -> tuple[str, ...]:
-    """Every variant of every lesson, and NONE first."""
-    return (NONE, *(f"{lesson.name}.{variant.name}" for lesson, variant in pairs()))
+NONE = NO_LESSON
 
 
 def pairs() -> list[tuple[Lesson, Variant]]:
@@ -68,8 +65,6 @@ def settings(name: str, seed: int) -> dict[str, Any]:
     Raises:
         KeyError: there is no such variant.
     """
-    from explorer.recipes import on_page  # read late: the table of fields asks this file for the names above
-
     found = find(name)
     if found is None:
         raise KeyError(name)

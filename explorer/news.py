@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from explorer import recipes, words
-from explorer.facts import plain
+from explorer.facts import facts_of, plain
 from explorer.fields import BY_NAME, TRAINING
 from explorer.offers import choice_label
 
@@ -42,7 +42,8 @@ def status(run: Run) -> dict[str, Any]:
 
 def news(run: Run, step: int = 0, looks: int = 0) -> dict[str, Any]:
     """The curve from ``step`` on and the looks from number ``looks`` on: a delta, or with zeros the whole of it."""
-    told = {**status(run), "from": step, "looks_from": looks, "plan": run.plan.facts() if step == looks == 0 else None}
+    plan = facts_of(run.plan) if step == looks == 0 else None
+    told = {**status(run), "from": step, "looks_from": looks, "plan": plan}
     reports, seen = run.reports[step:], run.looks[looks:]
     for name in CURVES:
         told[name] = [plain(getattr(report, name)) for report in reports]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from explorer import lessons, recipes
-from explorer.facts import facts_of
 from explorer.fields import NO_FAULT, refusal_of
 from explorer.limits import Limits
 from explorer.refusals import Refusal
@@ -61,10 +60,6 @@ class Plan:
         if (words := lessons.task_of(self.lesson)) is not None:
             return words
         return shop.tasks.get(self.task)
-
-    def facts(self) -> dict[str, Any]:
-        """What the page prints of this plan, as plain numbers and words."""
-        return facts_of(self)
 
 
 def round_interval(steps: int) -> int:

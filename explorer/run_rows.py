@@ -54,7 +54,7 @@ def told(shelf: Shelf, desk: Desk | None) -> dict[str, Any]:
         "width": width,
         "spread": spread_of(rows, chosen, width),
         "series": shelf.series.told() if shelf.series is not None else None,
-        "again": taking_up.compared(run) if run is not None else None,
+        "again": taking_up.compared(run.again, run.reports, run.differs) if run is not None and run.again else None,
     }
 
 

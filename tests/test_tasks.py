@@ -344,7 +344,8 @@ def test_longer_words_and_fresh_letters_are_never_trained_on(name):
                                  ("fresh", range(3, 8), range(14, 17))):  # fmt: skip
         batch = draw(task, 997, on=on)
         words = [[token for token in row if token] for row in batch.src.tolist()]
-        assert {len(word) for word in words} == set(lengths) and {token for word in words for token in word} == set(letters)
+        assert {len(word) for word in words} == set(lengths)
+        assert {token for word in words for token in word} == set(letters)
         for word, labels in zip(words, batch.labels.tolist(), strict=True):
             assert [token for token in labels if token] == [*REWRITTEN[name](word), 2]
     assert task.describe_tokens([[14, 15, 16]]) == [["k", "l", "m"]]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from explorer import facts, plans, recipes
+from explorer.facts import facts_of
 from explorer.limits import Limits
 from explorer.plans import Plan
 from explorer.refusals import Refusal
@@ -93,12 +94,12 @@ def test_the_task_s_own_recipe_is_the_task_s_own():
 
 
 def test_a_model_that_the_task_cannot_take_is_replaced_and_the_facts_say_so():
-    facts = plan(task="first_last").facts()
-    assert (facts["architecture"], facts["instead_of"], facts["layers"]) == ("encoder", "encoder_decoder", "1")
-    facts = plan(architecture="decoder").facts()
-    assert (facts["architecture"], facts["instead_of"]) == ("encoder_decoder", "decoder")
+    told = facts_of(plan(task="first_last"))
+    assert (told["architecture"], told["instead_of"], told["layers"]) == ("encoder", "encoder_decoder", "1")
+    told = facts_of(plan(architecture="decoder"))
+    assert (told["architecture"], told["instead_of"]) == ("encoder_decoder", "decoder")
     for kept in (plan(), plan(task="first_last", architecture="encoder"), plan(task="first_last", recipe="task")):
-        assert kept.facts()["instead_of"] == ""
+        assert facts_of(kept)["instead_of"] == ""
 
 
 def test_there_are_never_more_looks_than_promised():
@@ -108,7 +109,7 @@ def test_there_are_never_more_looks_than_promised():
 
 def test_a_device_that_is_not_there_is_replaced_by_the_one_that_is(monkeypatch):
     monkeypatch.setattr(plans.torch.cuda, "is_available", lambda: False)
-    assert plan(train_device="cuda").device == "cpu" == plan(train_device="cuda").facts()["device"]
+    assert plan(train_device="cuda").device == "cpu" == facts_of(plan(train_device="cuda"))["device"]
 
 
 def test_two_plans_of_one_session_are_equal_and_of_another_are_not():
@@ -122,7 +123,7 @@ def test_two_plans_of_one_session_are_equal_and_of_another_are_not():
 def test_the_schedule_is_previewed_by_the_rates_that_the_run_will_have(schedule):
     asked = plan(schedule=schedule, steps=331, warmup=60)
     rates = schedule_curve(asked.training, asked.model.d_model)
-    curve = asked.facts()["curve"]
+    curve = facts_of(asked)["curve"]
     assert [step for step, _ in curve] == sorted({step for step, _ in curve})
     assert (curve[0][0], curve[-1][0]) == (1, 331) and len(curve) <= facts.POINTS + 1
     assert all(rate == pytest.approx(rates[step - 1], rel=1e-4) and rate > 0 for step, rate in curve)
@@ -154,11 +155,11 @@ def test_the_band_is_shown_beside_the_task_s_own_recipe_alone(monkeypatch):
     measured = SimpleNamespace(steps=(50,), seeds=(1, 2), **dict.fromkeys(facts.SERIES, series))
     monkeypatch.setattr(facts, "expected", lambda task: measured)
     own = Session.of_preset()
-    band = plans.plan(own, LIMITS).facts()["band"]
+    band = facts_of(plans.plan(own, LIMITS))["band"]
     assert band["seeds"] == [1, 2] and band["loss"] == [[1.0], [1.5], [None]]
-    shorter = plans.plan(own.change(steps=80), LIMITS).facts()["band"]
+    shorter = facts_of(plans.plan(own.change(steps=80), LIMITS))["band"]
     assert shorter is not None, "with eq. 3 the rate of a step does not depend on how many there are"
     for other in ({"train_batch": 64}, {"lr": 0.1}, {"smoothing": 0.0}, {"recipe": "mine"}, {"fault": "no_scaling"},
                   {"train_dropout": 0.1}):  # fmt: skip
-        assert plans.plan(own.change(**other), LIMITS).facts()["band"] is None, other
-    assert plans.plan(own.change(train_seed=8), LIMITS).facts()["band"] is not None
+        assert facts_of(plans.plan(own.change(**other), LIMITS))["band"] is None, other
+    assert facts_of(plans.plan(own.change(train_seed=8), LIMITS))["band"] is not None

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from explorer import lessons, looks, plans, run_rows, shelf, taking_up, words
-from explorer.fields import TRAINING
+from explorer.fields import TRAINING, open_choices
 from explorer.limits import Limits
 from explorer.live import Trained
 from explorer.refusals import Refusal
@@ -44,6 +44,10 @@ def few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def plan(**changes: Any) -> plans.Plan:
     return plans.plan(SMALL.change(**changes), LIMITS)
+
+
+def lesson_names() -> tuple[str, ...]:
+    return open_choices("lesson")
 
 
 def compared(run: Run) -> dict[str, Any]:
@@ -458,8 +462,8 @@ def test_every_variant_is_trained_as_the_lesson_has_it(name: str) -> None:
 
 
 def test_every_lesson_speaks_both_languages_and_gives_way_to_a_model_from_explore() -> None:
-    full = lessons.names()[1]
-    assert lessons.names()[0] == "none"
+    full = lesson_names()[1]
+    assert lesson_names()[0] == "none"
     session = SMALL.change(**lessons.settings(full, 3))
     assert lessons.chosen(session) and lessons.chosen(session.change(recipe="mine")) is None
     assert lessons.chosen(session.change(task="sort")) is None and lessons.find("x.y") is None
@@ -515,7 +519,7 @@ def test_a_payload_is_json_without_surprises(desk: Desk) -> None:
 
 def test_a_variant_is_known_by_its_model_and_a_common_model_by_its_recipe() -> None:
     """The words of a lesson are not the task's, so its record is repeated with them, whatever its rate."""
-    full = next(name for name in lessons.names() if lessons.task_of(name) is not None)
+    full = next(name for name in lesson_names() if lessons.task_of(name) is not None)
     lesson, variant = lessons.find(full)
     changed = variant.training.replace(lr=variant.training.lr / 2, steps=7)
     assert lessons.of(lesson.task, variant.model.replace(dropout=0.25), variant.masks, changed) == full
