@@ -159,8 +159,8 @@ def shows(record: RunRecord) -> dict[str, Any]:
         return {"key": "learned", **values, "goal": steps_to_goal(record) or last.step}
     if last.token >= GOAL and last.exact < 0.5:
         return {"key": "leans", **values}
-    if task is None:
-        return {"key": "partly", **values}
+    if task is None:  # what guessing gives on sentences of one's own stands in no record
+        return {"key": "unsolved", **values}
     blind = task.blind_accuracy > task.chance_accuracy
     if last.token < task.chance_accuracy + (NEAR if blind else LIFT * (1 - task.chance_accuracy)):
         return {"key": "chance", **values, "chance": f"{100 * task.chance_accuracy:.2g}"}

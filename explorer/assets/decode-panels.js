@@ -91,11 +91,11 @@ function drawHyps() {
     el("td", {}, String(n + 1)), el("td", { class: `tl-d-mark tl-d-mark-${hyp.finished ? "finished" : "open"}` }, GLYPH[hyp.finished ? "finished" : "open"], " ", t(hyp.finished ? "finished" : "unfinished")),
     el("th", { scope: "row" }, el("button", { type: "button", class: "tl-d-link", title: t("show_end"), data: { node: hyp.node }, onclick: () => { toEnd(hyp.node); } }, hyp.text || "–"), hyp.seed === undefined ? null : el("small", {}, ` ${t("seed_n", { seed: hyp.seed })}`)),
     judged ? el("td", { class: hyp.right ? "tl-d-ok" : "tl-d-bad" }, hyp.right === null ? "" : `${hyp.right ? "✓" : "✗"} ${t(hyp.right ? "right" : "wrong")}`) : null,
-    el("td", {}, nats(hyp.log_prob, 6)), el("td", {}, String(hyp.length)), el("td", { class: "tl-d-score" }, normed ? el("span", { class: "tl-d-quiet" }, `${nats(hyp.log_prob, 6)} / ${hyp.length} = `) : null, el("b", {}, nats(hyp.score, 6)))));
+    el("td", { class: "tl-d-spare" }, nats(hyp.log_prob, 6)), el("td", { class: "tl-d-spare" }, String(hyp.length)), el("td", { class: "tl-d-score" }, normed ? el("span", { class: "tl-d-quiet" }, `${nats(hyp.log_prob, 6)} / ${hyp.length} = `) : null, el("b", {}, nats(hyp.score, 6)))));
   const formula = el("p", { class: "tl-d-formula" });
   formula.append(el("span", { class: "tl-d-score-is" }, window.TL.markup(shown.formula)), el("span", {}, t(normed ? "formula_norm" : "formula_sum")));
   put(hypBox, titled(t("hyps"), t("hyps_says", { n: shown.hyps.length, looked: window.TL.count(shown.looked) })), formula,
-    scrolling(t("hyps"), "hyps", el("table", { class: "tl-d-list" }, el("thead", {}, el("tr", {}, el("td"), el("th", { scope: "col" }, t("ended")), el("th", { scope: "col" }, t("hypothesis")), judged ? el("th", { scope: "col" }, t("expected")) : null, el("th", { scope: "col" }, "Σ log p"), el("th", { scope: "col" }, t("length")), el("th", { scope: "col" }, t("score")))), el("tbody", {}, rows))),
+    scrolling(t("hyps"), "hyps", el("table", { class: "tl-d-list" }, el("thead", {}, el("tr", {}, el("td"), el("th", { scope: "col" }, t("ended")), el("th", { scope: "col" }, t("hypothesis")), judged ? el("th", { scope: "col" }, t("expected")) : null, el("th", { scope: "col", class: "tl-d-spare" }, "Σ log p"), el("th", { scope: "col", class: "tl-d-spare" }, t("length")), el("th", { scope: "col" }, t("score")))), el("tbody", {}, rows))),
     shown.source?.reference ? el("p", { class: "tl-d-note" }, t("reference", { text: shown.source.reference })) : null);
   if (held) [...hypBox.querySelectorAll("[data-node]")].find((each) => each.dataset.node === held)?.focus();
 }

@@ -67,11 +67,12 @@ function drawFilm(f) {
   const look = chosen.look();
   if (look) out.push(svg("rect", { class: "tl-tr-current", x: at(look.step) - 2, y: top - 2, width: frame + 4, height: tall + 4, rx: 2 }));
   const axis = top + tall + 16;
+  const under = (step, css) => out.push(f.write(css, Math.min(f.x(step), f.width - 3.5 * count(step).length), axis, count(step), "middle"));
   for (const step of ticks(steps, f.small ? 4 : 10)) {
-    if (Math.abs(f.x(step) - f.x(f.now)) > 24) out.push(f.write("tl-tr-tick", f.x(step), axis, count(step), "middle"));
+    if (Math.abs(f.x(step) - f.x(f.now)) > 24) under(step, "tl-tr-tick");
   }
   out.push(f.write("tl-tr-tick", f.left - 6, axis, t("axis_step"), "end"));
-  if (f.now) out.push(f.write("tl-tr-tick tl-tr-strong", f.x(f.now), axis, count(f.now), "middle"));
+  if (f.now) under(f.now, "tl-tr-tick tl-tr-strong");
   reel.replaceChildren(svg("svg", { viewBox: `0 0 ${f.width} ${axis + 6}`, width: f.width, height: axis + 6, "aria-hidden": "true" }, out));
   drawFilmHead(f, plan, every, scene);
 }
