@@ -228,6 +228,24 @@ def test_a_paused_run_goes_on_with_the_loss_it_would_have_had(with_state: bool) 
     assert continued(record.without_curves(), later).losses == ()
 
 
+def test_weights_of_another_step_than_their_record_are_not_gone_on_with() -> None:
+    record, training, _ = recorded(steps=3)
+    shorter = recorded(steps=2)[0]
+    with pytest.raises(ValueError, match=r"after step 3 .* the record beside them is of 2 steps"):
+        resume(shorter, save_weights(training.model, shorter, training.state()))
+    changed_rate = record.replace(rate_changes=((2, 0.5),))
+    with pytest.raises(ValueError, match="one was edited"):
+        resume(changed_rate, save_weights(training.model, changed_rate, training.state()))
+
+
+def test_weights_that_are_not_finite_are_refused() -> None:
+    record, training, _ = recorded()
+    with torch.no_grad():
+        training.model.output.bias[3] = float("nan")
+    with pytest.raises(ConfigError, match=r'"output\.bias" holds a number in these weights that is not finite'):
+        load_weights(save_weights(training.model, record))
+
+
 @pytest.mark.parametrize("device", ["cuda:99", "hpu", "vulkan", "quantum", ""])
 def test_a_run_on_a_device_that_is_not_here_is_refused_in_a_sentence(device: str) -> None:
     record = recorded()[0].replace(device=device)

@@ -133,6 +133,8 @@ MESSAGES: Mapping[str, str] = {
     "its place to repeat the run with other last digits.",
     "weights_broken": "these are no weights in the safetensors format: {reason}.",
     "weights_record": "there is no record of a run beside these weights, so it cannot be said which model they are of.",
+    "weights_not_finite": "{given} holds a number in these weights that is not finite, so nothing can be computed with "
+    "them.",
     "weights_other": "{given} is in these weights {shape}, and the model of the record has it {wanted}.",
 }
 """One row a refusal: code -> English sentence. A list among the values is joined as ``LAST`` says, else with "and"."""

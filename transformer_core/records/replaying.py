@@ -126,12 +126,18 @@ def resume(record: RunRecord, checkpoint: bytes | None = None, corpus: Any = Non
 
     Raises:
         ConfigError: the checkpoint is of another run, or the corpus is.
-        ValueError: a repeated loss is not the recorded one, so that it would not be the same run that goes on.
+        ValueError: a repeated loss is not the recorded one, or the checkpoint is of another step, so that it would not
+            be the same run that goes on.
     """
     model, training = start(record, corpus)
     if checkpoint is not None and (state := load_training(checkpoint)) is not None:
         model.load_state_dict(load_weights(checkpoint)[1])
         training.restore(state)
+        if (training.step, tuple(training.rate_changes)) != (record.steps, record.rate_changes):
+            raise ValueError(
+                f"the weights are those after step {training.step} with the rate changes {training.rate_changes}, and "
+                f"the record beside them is of {record.steps} steps with {list(record.rate_changes)}; one was edited"
+            )
         return model, training
     for report in itertools.islice(training, record.steps):
         if record.losses and report.loss != record.losses[report.step - 1]:

@@ -31,7 +31,8 @@ def load_weights(data: bytes) -> tuple[RunRecord, dict[str, Tensor]]:
     """The record and the weights, ready for ``load_state_dict`` of a model that the record describes.
 
     Raises:
-        ConfigError: it is no safetensors file, there is no record in it, or the weights are not those of its model.
+        ConfigError: it is no safetensors file, there is no record in it, or the weights are not those of its model or
+            not finite.
     """
     record = read_record(data)
     weights = {name: value for name, value in _tensors(data).items() if not name.startswith(TRAINING)}
@@ -40,6 +41,8 @@ def load_weights(data: bytes) -> tuple[RunRecord, dict[str, Tensor]]:
         shapes = [str(tuple(each[name].shape)) if name in each else "missing" for each in (weights, wanted)]
         if shapes[0] != shapes[1] or weights[name].dtype != wanted[name].dtype:
             raise ConfigError("weights_other", field="weights", given=name, shape=shapes[0], wanted=shapes[1])
+        if not weights[name].isfinite().all():
+            raise ConfigError("weights_not_finite", field="weights", given=name)
     return record, weights
 
 
