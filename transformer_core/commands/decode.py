@@ -86,13 +86,13 @@ def arguments(one: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     checked_seed(options.seed)
-    model, sampling = options.trap is None, options.method == "sample"  # _searched says what a trap is not for
+    writes, sampling = options.trap is None, options.method == "sample"
     refuse_unused(options, {
-        "width": (options.method == "beam" or not (model or options.method), "--method beam"),
-        **dict.fromkeys(("temperature", "top_k", "top_p"), (model and sampling, "--method sample")),
-        "sentences": (model and not options.source, "a model and without --source"),
-        **dict.fromkeys(("source", "no_cache"), (model, "a model")),
-        "pairs": (model and options.task is None, "--record or --weights"),
+        "width": (options.method == "beam" or not (writes or options.method), "--method beam"),
+        **dict.fromkeys(("temperature", "top_k", "top_p"), (writes and sampling, "--method sample")),
+        "sentences": (writes and not options.source, "a model and without --source"),
+        **dict.fromkeys(("source", "no_cache"), (writes, "a model")),
+        "pairs": (writes and options.task is None, "--record or --weights"),
         "steps": (options.task is not None, "--task"),
     })  # fmt: skip
     if options.trap is not None:
