@@ -102,7 +102,10 @@ def main() -> None:
                 for step, loss, seconds, result, model in learn(task, seed, *changes):  # noqa: B007
                     print(f"  step {step:3d}  loss {loss:.3f}  {seconds:5.1f} s  held out: loss {result.loss:.3f}  "
                           f"tokens {result.token_accuracy:7.2%}  whole answers {result.exact_match:6.1%}")  # fmt: skip
-                for on in [on for on in task.held_out if on != "new"]:  # with the model of the last line, as below
+                # With the model of the last line. Only the questions of training are written from the highest digit.
+                for on in task.held_out if variant != "from the highest digit" else ():
+                    if on == "new":
+                        continue
                     result = evaluate(model, task, QUESTIONS, seed, on)
                     print(f"  {on}: tokens {result.token_accuracy:7.2%}  whole answers {result.exact_match:6.1%}")
                 if name == "reverse":

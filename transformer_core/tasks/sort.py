@@ -61,10 +61,17 @@ SORT = Task(
     name="sort",
     title="Sort: c a b → a b c",
     title_zh="排序：c a b → a b c",
-    needs="Cross-attention to all letters at once. It does not need positions in the encoder.",
-    needs_zh="同时看到所有字母的交叉注意力。它不需要编码器的位置编码。",
-    lesson="",
-    lesson_zh="",
+    needs="Cross-attention to all letters at once. Not positions: the answer does not depend on the order in which "
+    "the letters stand, and without positions 97 % of the answers were right after 600 steps (seed 7).",
+    needs_zh="同时看到所有字母的交叉注意力。它不需要位置编码：答案与字母的先后无关，没有位置编码时，600 步后 97% 的答"
+    "案正确（种子 7）。",
+    lesson="Train it without positions, with which copy and reverse fail. It learns a little later, 97 % of the "
+    "answers being right after 600 steps instead of 100 %; but of words of 8 to 10 letters, longer than any in "
+    "training, 75 % come out right instead of 43 % (seed 7). Places that it never saw cannot confuse a model that "
+    "knows no places.",
+    lesson_zh="去掉位置编码再训练：复制和反转会因此失败，排序不会。它学得稍慢，600 步后 97% 的答案正确，而不是 100%；"
+    "但 8 到 10 个字母的词比训练中的都长，却有 75% 正确，而不是 43%（种子 7）。不知道位置的模型，没见过的位置也就难不"
+    "倒它。",
     not_proved="That it can sort. Of words of 8 to 10 letters 43 % come out right, and of words of the letters k, l "
     "and m, which it never met, none (seed 7, 600 steps). It has learned the order of ten letters.",
     not_proved_zh="它并没有因此学会排序。8 到 10 个字母的词只有 43% 正确；由从未见过的字母 k、l、m 组成的词，没有一个"
