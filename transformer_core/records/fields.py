@@ -115,7 +115,7 @@ def check_changes(field: str, value: Any) -> tuple[tuple[int, float], ...]:
 
 def check_fault(field: str, value: Any) -> str:
     """The name of a fault, or nothing."""
-    return check_choice(field, value, ("", *FAULTS))
+    return "" if value == "" else check_choice(field, value, tuple(FAULTS))
 
 
 def check_task(field: str, value: Any) -> str:
