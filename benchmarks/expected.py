@@ -5,7 +5,9 @@ Five seeds each, on one thread. The files go to transformer_core/tasks/expected;
 
 import argparse
 import json
+import multiprocessing
 import time
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,6 +41,13 @@ def curves(task: Task, seed: int) -> dict[str, list[float]]:
     return found
 
 
+def timed(name: str, seed: int) -> tuple[dict[str, list[float]], float]:
+    """The curves of one run, on one thread, and how long it took."""
+    torch.set_num_threads(1)
+    started = time.process_time()
+    return curves(tasks.get(name), seed), time.process_time() - started
+
+
 def looks(task: Task) -> list[int]:
     """The steps at which the page looks at a run of the recipe."""
     every, total = round_interval(task.training.total_steps), task.training.total_steps
@@ -59,14 +68,15 @@ def recipe(task: Task) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.expected", description=__doc__)
     parser.add_argument("task", nargs="*", choices=[[], *tasks.TASKS], help="only these")
+    parser.add_argument("--jobs", type=int, default=1, help="so many seeds at once, each on one thread (1)")
     options = parser.parse_args()
-    torch.set_num_threads(1)
     for name in options.task or tasks.TASKS:
-        task, started, runs = tasks.get(name), time.process_time(), []
-        for seed in SEEDS:
-            runs.append(curves(task, seed))
-            print(f"{name}, seed {seed}: {runs[-1]['exact'][-1]:.1%} of whole answers right at the end, "
-                  f"{time.process_time() - started:.0f} s of CPU so far", flush=True)  # fmt: skip
+        task, runs = tasks.get(name), []
+        with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+            for seed, (run, seconds) in zip(SEEDS, pool.imap(partial(timed, name), SEEDS), strict=True):
+                runs.append(run)
+                print(f"{name}, seed {seed}: {run['exact'][-1]:.1%} of whole answers right at the end, "
+                      f"{seconds:.0f} s of CPU", flush=True)  # fmt: skip
         told = {
             "task": name, "torch": torch.__version__, "seeds": SEEDS, "questions": QUESTIONS, "steps": looks(task),
             "recipe": recipe(task),

@@ -37,7 +37,7 @@ def ids(text: str) -> list[int]:
 def answer(total: int) -> list[int]:
     """The digits of a sum from the ones upwards, and the end.
 
-    The ones come first because the carry goes that way: each digit depends on none that is still to be written.
+    The ones come first, as on paper: each digit depends on none that is still to be written.
 
     >>> answer(32) == [*ids("23"), END]
     True
@@ -80,13 +80,16 @@ ADDITION = Task(
     title_zh="加法：2 7 + 5 → 2 3（32）",
     needs="Positions, since 27 and 72 have the same digits, and cross-attention to a digit of each number at once.",
     needs_zh="位置编码（27 与 72 的数字相同），以及同时看到两个数各一位的交叉注意力。",
-    lesson="",
-    lesson_zh="",
-    not_proved="That it can add. Of sums of two multiples of 13, none of which it ever met, 99 % come out right, so "
-    "that it did not learn them by heart; but of sums of numbers with four digits none do (seed 7, 1200 steps). It "
-    "has learned what to do with digits at the places where they stood.",
-    not_proved_zh="它并没有因此学会加法。13 的倍数在训练中从未出现，它们的和却有 99% 正确，可见不是死记硬背；但四位数"
-    "的和没有一个正确（种子 7，1200 步）。它学会的是怎样处理站在那几个位置上的数字。",
+    lesson="Must a sum be written from the ones upwards, because the carry goes that way? Here not. Written from the "
+    "highest digit down it is learned as well: 98.9 % of the sums are right after 1500 steps, 99.7 % from the ones "
+    "upwards (seed 7), and after 400 steps it is even ahead, with 43 % against 5 %.",
+    lesson_zh="和一定要从个位写起吗？进位确实是从低位往高位走的。但在这里不必：从最高位写起也学得会，1500 步后 98.9% "
+    "的和正确，从个位写起是 99.7%（种子 7）；400 步时前者甚至领先，43% 对 5%。",
+    not_proved="That it can add. Of sums of two multiples of 13, none of which it ever met, 99.5 % come out right, "
+    "so that it did not learn them by heart; but of sums of numbers with four digits none do (seed 7, 1500 steps). "
+    "It has learned what to do with digits at the places where they stood.",
+    not_proved_zh="它并没有因此学会加法。13 的倍数在训练中从未出现，它们的和却有 99.5% 正确，可见不是死记硬背；但四位"
+    "数的和没有一个正确（种子 7，1500 步）。它学会的是怎样处理站在那几个位置上的数字。",
     symbols=SYMBOLS,
     count=odds,
     model=ModelConfig(
