@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
@@ -33,6 +34,7 @@ def overflow(visitor: Visitor) -> float:
     return visitor.page.evaluate("document.scrollingElement.scrollWidth - document.documentElement.clientWidth")
 
 
+@pytest.mark.timeout(300)  # twelve looks, each at a few thousand elements
 def test_axe_finds_nothing_grave(newcomer: Callable[..., Visitor]) -> None:
     """On three tabs, in both themes and both languages; the typed sentences and a finished run are on the page too."""
     visitor = newcomer().open({"tokens": "text", "steps": 4})

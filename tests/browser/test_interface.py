@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
+from explorer.fields import TRAINING
+from explorer.session import Session
 from transformer_core import load_preset
 
 if TYPE_CHECKING:
@@ -120,19 +122,23 @@ def test_a_training_that_no_control_could_ask_for_is_refused(server: Server, new
     visitor = newcomer()  # for the watch over the server's log
     with urllib.request.urlopen(f"{server.address}/config", timeout=60) as answer:
         number = next(each["id"] for each in json.load(answer)["dependencies"] if each["api_name"] == "command")
-    for values, field, part in (
-        (("copy", "task", 10**9, 64, 1e-3, 7), "steps", "5000"),
-        (("copy", "task", NAN, 64, 1e-3, 7), "steps", "finite"),
-        (("copy", "task", 100, -5, 1e-3, 7), "train_batch", "1"),
-        (("copy", "task", 100, 64, 1e9, 7), "lr", "10"),
-        (("sorting", "task", 100, 64, 1e-3, 7), "task", "copy"),
-        (("copy", "task", 100, 64, 1e-3, None), "train_seed", "seed"),
+    usual = {name: getattr(Session.of_preset(), name) for name in TRAINING}
+    for field, value, part in (
+        ("steps", 10**9, "5000"),
+        ("steps", NAN, "finite"),
+        ("train_batch", -5, "1"),
+        ("lr", 1e9, "10"),
+        ("task", "sorting", "copy"),
+        ("train_seed", None, "seed"),
+        ("schedule", "linear", "cosine"),
+        ("smoothing", 1.5, "0.9"),
+        ("lesson", "none.such", "none"),
     ):
-        data = [None, None, *values]
+        data = [None, None, *(usual | {field: value}).values()]
         event = {"data": data, "fn_index": number, "event_data": {"do": "play"}, "session_hash": "stranger"}
         status, said = send(f"{server.address}/gradio_api/run/predict", json.dumps(event).encode())
-        assert status == 200, f"{values}: {said}"
-        refusal = json.loads(said)["data"][1]["value"]["refusal"]
+        assert status == 200, f"{field} {value}: {said}"
+        refusal = json.loads(json.loads(said)["data"][1]["value"])["refusal"]
         assert refusal["field"] == field
         assert part in refusal["text"]["en"]
     visitor.open()
