@@ -21,6 +21,7 @@ SEED = 20170612
 TESTS = Path(__file__).parent
 # Quick tests first, the browser last. The position in this list is the position in the run.
 ROOMS = ("core", "explorer", "browser")
+LONGEST = ("test_train.py", "test_runs.py")
 
 # Several threads on small matrices cost more than they give, and the page's tests run beside a browser.
 torch.set_num_threads(1)
@@ -43,14 +44,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     gradio raises warnings of its own at every event (pandas deprecations, unclosed sockets), so in the page's two
     folders a warning is shown and not an error. They come after the core's tests, so that what they leave to the
-    garbage collector cannot warn in one of those.
+    garbage collector cannot warn in one of those. Of the browser's files the longest come first: at the end of a run
+    in several processes none of them is left alone with it.
     """
     for item in items:
         if room(item) != "core":
             item.add_marker(pytest.mark.filterwarnings("default"))
         if room(item) == "browser":
             item.add_marker("browser")
-    items.sort(key=lambda item: ROOMS.index(room(item)))
+    items.sort(key=lambda item: (ROOMS.index(room(item)), item.path.name not in LONGEST))
 
 
 @pytest.fixture(autouse=True)

@@ -211,7 +211,7 @@ def test_a_spike_does_not_flatten_the_curve(visitor: Visitor) -> None:
     visitor.press("more")
     expect(visitor.state).to_contain_text("Paused at step 20", timeout=2 * PATIENCE)
     chart = visitor.page.locator(".tl-tr-chart")
-    expect(chart).to_contain_text(re.compile(r"above the axis: up to [0-9.]+ at step \d+"), timeout=2 * PATIENCE)
+    expect(chart).to_contain_text(re.compile(r"above the axis: up to [0-9.,]+ at step \d+"), timeout=2 * PATIENCE)
     assert chart.locator(".tl-tr-above").count() >= 1
 
 
